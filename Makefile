@@ -1,0 +1,49 @@
+# Each target makes .venv and installs what it needs by itself; the second time that takes no time.
+PYTHON ?= python3
+BIN    := .venv/bin
+PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet
+
+.PHONY: help demo test test-slow check builtin picture clean
+help:
+	@echo "make demo        train English -> Italian here and now and watch it translate"
+	@echo "make test        format, lint, types, tests, README commands"
+	@echo "make test-slow   the long proofs"
+	@echo "make check       format, lint and types only"
+	@echo "make builtin     train the model that ships inside the package again"
+	@echo "make picture     make the picture in the README again"
+
+# torch first and alone: an unpinned torch, asked for by another package, brings gigabytes of CUDA libraries along.
+.venv/.run: pyproject.toml constraints.txt
+	@echo "installing into .venv (once)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(PIP) torch
+	@$(PIP) --editable .
+	@touch $@
+
+.venv/.dev: .venv/.run
+	@echo "installing the development tools into .venv (once)"
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+demo: .venv/.run
+	@$(BIN)/transduce demo
+
+check: .venv/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: check
+	$(BIN)/pytest -m "not slow"
+
+test-slow: .venv/.dev
+	$(BIN)/pytest -m slow
+
+builtin: .venv/.run
+	$(BIN)/python -m transduce.app.builtin
+
+picture: .venv/.run
+	$(BIN)/python docs/picture.py
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .hypothesis
