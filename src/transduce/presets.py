@@ -1,0 +1,130 @@
+"""Named shapes and recipes, as data, and the choice among them from the size of a corpus.
+
+`base`, `big` and the rows (A) to (E) of Table 3 are the paper's; `tiny` is the shape that wins on Multi30k (Wu et al. 2021);
+`small` stands between; `nano` is what the built-in model uses.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from transduce.config import Layer, nearest
+from transduce.errors import ConfigError
+
+BASE: Mapping[str, Any] = {"n_layers": 6, "d_model": 512, "d_ff": 2048, "n_heads": 8, "dropout": 0.1}
+
+
+def _table3(**changes: Any) -> Layer:
+    return {"model": {**BASE, **changes}}
+
+
+TABLE_3: Mapping[str, Layer] = {
+    "A-1-head": _table3(n_heads=1, d_k=512, d_v=512),
+    "A-4-heads": _table3(n_heads=4, d_k=128, d_v=128),
+    "A-16-heads": _table3(n_heads=16, d_k=32, d_v=32),
+    "A-32-heads": _table3(n_heads=32, d_k=16, d_v=16),
+    "B-dk-16": _table3(d_k=16),
+    "B-dk-32": _table3(d_k=32),
+    "C-2-layers": _table3(n_layers=2),
+    "C-4-layers": _table3(n_layers=4),
+    "C-8-layers": _table3(n_layers=8),
+    "C-d-256": _table3(d_model=256, d_k=32, d_v=32),
+    "C-d-1024": _table3(d_model=1024, d_k=128, d_v=128),
+    "C-ff-1024": _table3(d_ff=1024),
+    "C-ff-4096": _table3(d_ff=4096),
+    "D-dropout-0": _table3(dropout=0.0),
+    "D-dropout-0.2": _table3(dropout=0.2),
+    "D-smoothing-0": {**_table3(), "train": {"label_smoothing": 0.0}},
+    "D-smoothing-0.2": {**_table3(), "train": {"label_smoothing": 0.2}},
+    "E-learned": _table3(positions="learned"),
+}
+
+PRESETS: Mapping[str, Layer] = {
+    "nano": {
+        "model": {"n_layers": 2, "d_model": 96, "d_ff": 256, "n_heads": 4, "dropout": 0.0},
+        "train": {"learning_rate": 3e-3, "warmup_steps": 200},
+    },
+    "tiny": {
+        "model": {"n_layers": 4, "d_model": 128, "d_ff": 256, "n_heads": 4, "dropout": 0.3},
+        "train": {"learning_rate": 3.5e-3, "warmup_steps": 2000},
+    },
+    "small": {
+        "model": {"n_layers": 3, "d_model": 256, "d_ff": 1024, "n_heads": 4, "dropout": 0.2},
+        "train": {"learning_rate": 1e-3, "warmup_steps": 4000},
+    },
+    "base": {"model": BASE, "train": {"warmup_steps": 4000}},
+    "big": {
+        "model": {"n_layers": 6, "d_model": 1024, "d_ff": 4096, "n_heads": 16, "dropout": 0.3},
+        "train": {"warmup_steps": 4000, "steps": 300_000, "average_last": 20},
+    },
+    **TABLE_3,
+}
+
+# Parameters in millions as Table 3 prints them.
+PAPER_MILLIONS: Mapping[str, int] = {
+    "base": 65,
+    "B-dk-16": 58,
+    "B-dk-32": 60,
+    "C-2-layers": 36,
+    "C-4-layers": 50,
+    "C-8-layers": 80,
+    "C-d-256": 28,
+    "C-d-1024": 168,
+    "C-ff-1024": 53,
+    "C-ff-4096": 90,
+    "big": 213,
+}
+
+
+def preset(name: str) -> Layer:
+    """The settings of a preset."""
+    try:
+        return PRESETS[name]
+    except KeyError:
+        raise ConfigError(f"unknown preset {name!r}: {nearest(name, PRESETS)}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Settings that suit a corpus, and why: reasons by dotted name."""
+
+    preset: str
+    settings: Layer
+    reasons: Mapping[str, str]
+
+
+def propose(n_pairs: int, n_tokens: int, name: str | None = None) -> Proposal:
+    """Shape, batch and length of training for a corpus of so many pairs and target pieces.
+
+    It depends on nothing but these numbers and the preset asked for, so that the same corpus gives the same model everywhere.
+    """
+    chosen = name or _shape_for(n_pairs)
+    shape = preset(chosen)
+    epochs = 100 if n_pairs < 10_000 else 60 if n_pairs < 100_000 else 20 if n_pairs < 1_000_000 else 10
+    batch_tokens = 1024 if n_pairs < 20_000 else 4096 if n_pairs < 1_000_000 else 8192
+    steps = min(100_000, max(500, epochs * n_tokens // batch_tokens))
+    warmup_steps = min(shape.get("train", {}).get("warmup_steps", 4000), max(50, steps // 5))
+    every = max(50, steps // 25)
+    settings: dict[str, dict[str, Any]] = {section: dict(values) for section, values in shape.items()}
+    settings["data"] = {"batch_tokens": batch_tokens}
+    settings["train"] = {
+        **settings.get("train", {}),
+        "steps": steps,
+        "warmup_steps": warmup_steps,
+        "validate_every": every,
+        "save_every": every,
+    }
+    reasons = {
+        "data.batch_tokens": "small corpora learn better from small batches",
+        "train.steps": f"about {epochs} times through {n_tokens:,} target pieces; less if validation stops improving",
+        "train.warmup_steps": "a fifth of the steps, at most the preset's",
+        "train.validate_every": "about 25 looks on the way",
+    }
+    return Proposal(chosen, settings, reasons)
+
+
+def _shape_for(n_pairs: int) -> str:
+    for most_pairs, name in ((200_000, "tiny"), (1_000_000, "small"), (20_000_000, "base")):
+        if n_pairs < most_pairs:
+            return name
+    return "big"

@@ -1,0 +1,112 @@
+from pathlib import Path
+
+import pytest
+
+from transduce.config import Config, differences, parse_assignment, read_toml, resolve, setting_names, to_toml
+from transduce.errors import ConfigError, MissingInputError
+
+SETTINGS = """
+text.kind text.vocab_size text.joint
+data.batch_tokens data.max_length data.valid_pairs
+model.kind model.vocab_size model.target_vocab_size model.n_layers model.d_model model.d_ff model.n_heads model.d_k model.d_v
+model.dropout model.norm model.positions model.max_positions
+train.steps train.warmup_steps train.learning_rate train.schedule train.label_smoothing train.accumulate train.clip_norm
+train.validate_every train.save_every train.average_last train.patience train.seed train.precision
+decode.beam decode.alpha decode.length_penalty decode.max_length
+"""
+
+
+def test_the_list_of_settings_changes_only_on_purpose() -> None:
+    assert setting_names() == SETTINGS.split()
+
+
+def test_later_layers_win() -> None:
+    config = resolve({"train": {"steps": 5, "seed": 3}}, {"train": {"steps": 7}})
+    assert (config.train.steps, config.train.seed) == (7, 3)
+
+
+def test_every_setting_has_a_meaning() -> None:
+    for name in setting_names():
+        section, key = name.split(".")
+        assert getattr(Config(), section).__class__.model_fields[key].description
+
+
+def test_settings_survive_the_way_to_toml_and_back(tmp_path: Path) -> None:
+    config = resolve({"train": {"learning_rate": 0.0035, "steps": 12}, "model": {"norm": "pre", "vocab_size": 100}})
+    (tmp_path / "run.toml").write_text(to_toml(config))
+    assert resolve(read_toml(tmp_path / "run.toml")) == config
+
+
+@pytest.mark.parametrize(
+    ("text", "layer"),
+    [
+        ("train.steps=500", {"train": {"steps": 500}}),
+        ("model.norm=pre", {"model": {"norm": "pre"}}),
+        ('model.norm="pre"', {"model": {"norm": "pre"}}),
+        ("text.joint = false", {"text": {"joint": False}}),
+        ("train.learning_rate=3e-4", {"train": {"learning_rate": 3e-4}}),
+    ],
+)
+def test_assignments_are_read_as_toml_or_as_a_bare_word(text: str, layer: object) -> None:
+    assert parse_assignment(text) == layer
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("train.stepps=5", "unknown setting 'train.stepps': did you mean 'train.steps'"),
+        ("steps=5", "unknown setting 'steps': did you mean 'train.steps'"),
+        ("model.beam=5", "unknown setting 'model.beam': did you mean 'decode.beam'"),
+        ("train.steps", "--set 'train.steps': wanted section.key=value"),
+    ],
+)
+def test_an_unknown_setting_names_the_nearest(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_assignment(text)
+
+
+def test_an_unknown_setting_in_a_file_names_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text("[model]\nd_modle = 512\n")
+    with pytest.raises(ConfigError, match=r"unknown setting 'model.d_modle': did you mean 'model.d_model'"):
+        resolve(read_toml(tmp_path / "a.toml"))
+    (tmp_path / "a.toml").write_text("stpes = 512\n")
+    with pytest.raises(ConfigError, match=r"unknown setting 'stpes': did you mean"):
+        resolve(read_toml(tmp_path / "a.toml"))
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        ({"train": {"steps": "many"}}, r"train.steps is 'many': it should be a valid integer"),
+        ({"train": {"steps": 0}}, r"train.steps is 0: it should be greater than or equal to 1"),
+        ({"model": {"norm": "middle"}}, r"model.norm is 'middle': it should be 'post' or 'pre'"),
+        ({"model": {"d_model": 511}}, r"model.d_model is 511: it must be even"),
+        (
+            {"model": {"d_model": 100, "n_heads": 8}},
+            r"model.d_model is 100 and model.n_heads is 8: .* or set model.d_k and",
+        ),
+        ({"train": {"learning_rate": float("nan")}}, r"train.learning_rate is nan"),
+    ],
+)
+def test_an_impossible_setting_says_what_was_found_and_wanted(
+    layer: dict[str, dict[str, object]], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        resolve(layer)
+
+
+def test_heads_of_free_size_need_no_divisible_width() -> None:
+    assert resolve({"model": {"d_model": 100, "n_heads": 8, "d_k": 7, "d_v": 5}}).model.key_size == 7
+
+
+def test_differences_are_listed_by_name() -> None:
+    old, new = resolve({"train": {"steps": 1}}), resolve({"train": {"steps": 2}, "decode": {"beam": 7}})
+    assert differences(old, new) == ["train.steps: 1 -> 2", "decode.beam: 4 -> 7"]
+
+
+def test_a_missing_or_broken_settings_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingInputError, match=r"no settings file .*gone\.toml"):
+        read_toml(tmp_path / "gone.toml")
+    (tmp_path / "broken.toml").write_text("[model\n")
+    with pytest.raises(ConfigError, match=r"broken\.toml is not valid TOML"):
+        read_toml(tmp_path / "broken.toml")
