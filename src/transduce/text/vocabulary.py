@@ -1,0 +1,160 @@
+"""Strings <-> ids: SentencePiece pieces and four special ones that text cannot forge (section 5.1).
+
+    "Ti amo molto"  --encode-->  [412, 87, 103]  --decode-->  "Ti amo molto"
+
+Every string survives the round trip: a character the vocabulary has no piece for is written as its UTF-8 bytes.
+"""
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import sentencepiece
+
+from transduce.errors import ConfigError, DataError, ModelError
+
+PAD, SOS, EOS, UNKNOWN = 0, 1, 2, 3
+SPECIAL_PIECES = ("[PAD]", "[SOS]", "[EOS]", "[UNK]")
+SMALLEST = len(SPECIAL_PIECES) + 256  # the special pieces and a piece for each byte
+SPACE = "▁"  # U+2581, how SentencePiece writes a space inside a piece
+SENTENCES_TO_LEARN_FROM = 2_000_000
+CHARACTER_COVERAGE = 0.9999  # of the text; rarer characters are written as bytes
+
+# SentencePiece reads U+2581 in a text as a space. To keep the character, it is sent in under the name of a character that Unicode
+# promises will never be text, which comes back as that character's bytes, which are then exchanged for U+2581's own.
+STAND_INS = tuple(chr(code) for code in range(0xFDD0, 0xFDF0))
+
+
+class Vocabulary:
+    """The pieces of a language, or of two: immutable, made by `learn` or `from_bytes`."""
+
+    def __init__(self, model: bytes) -> None:
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except (RuntimeError, ValueError) as error:
+            raise ModelError(f"not a SentencePiece model: {error}") from None
+        self.model = model
+        found = tuple(self._processor.id_to_piece(i) for i in range(min(4, len(self))))
+        if found != SPECIAL_PIECES:
+            raise ModelError(
+                f"a SentencePiece model whose first pieces are {list(found)}, wanted {list(SPECIAL_PIECES)}: "
+                "it was not made by transduce"
+            )
+
+    def __len__(self) -> int:
+        return int(self._processor.vocab_size())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.model == other.model
+
+    def __hash__(self) -> int:
+        return hash(self.model)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without [SOS] and [EOS]."""
+        if SPACE in text:
+            return self._encode_with_visible_spaces(text)
+        return list(self._processor.encode(text))
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of several texts at once, on all cores."""
+        ids: list[list[int]] = self._processor.encode(list(texts))
+        return [self.encode(text) if SPACE in text else found for text, found in zip(texts, ids, strict=True)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids; special pieces are silent."""
+        return str(self._processor.decode([i for i in ids if i >= len(SPECIAL_PIECES)]))
+
+    def piece(self, i: int) -> str:
+        """A piece as people read it: `Ti`, `[EOS]`, and `##t` for one that continues a word."""
+        piece = str(self._processor.id_to_piece(i))
+        if i < len(SPECIAL_PIECES) or piece == SPACE or self._processor.is_byte(i):
+            return piece
+        return piece.removeprefix(SPACE) if piece.startswith(SPACE) else f"##{piece}"
+
+    def pieces(self, text: str) -> list[str]:
+        """The pieces of a text, for looking at."""
+        return [self.piece(i) for i in self.encode(text)]
+
+    def _encode_with_visible_spaces(self, text: str) -> list[int]:
+        """Encode a text that holds U+2581 itself."""
+        stand_in = next((c for c in STAND_INS if c not in text and self._processor.piece_to_id(c) == UNKNOWN), None)
+        if stand_in is None:
+            raise DataError(
+                "a text with U+2581 and every one of U+FDD0 to U+FDEF, which are not characters: remove some"
+            )
+        ids = list(self._processor.encode(text.replace(SPACE, stand_in)))
+        theirs, ours = self._byte_ids(stand_in), self._byte_ids(SPACE)
+        found: list[int] = []
+        i = 0
+        while i < len(ids):
+            is_stand_in = ids[i : i + len(theirs)] == theirs
+            found += ours if is_stand_in else ids[i : i + 1]
+            i += len(theirs) if is_stand_in else 1
+        return found
+
+    def _byte_ids(self, character: str) -> list[int]:
+        return [int(self._processor.piece_to_id(f"<0x{byte:02X}>")) for byte in character.encode()]
+
+
+def learn(lines: Sequence[str], kind: Literal["bpe", "unigram"], size: int, *, exact: bool = True) -> Vocabulary:
+    """Learn a vocabulary of `size` pieces from text.
+
+    SentencePiece's own normalisation is off: what goes in comes out. If the text is too poor or too rich for so many pieces, that
+    is an error, or with `exact=False` the nearest possible vocabulary is made.
+    """
+    writer = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=writer,
+            model_type=kind,
+            vocab_size=size,
+            hard_vocab_limit=exact,
+            byte_fallback=True,
+            character_coverage=CHARACTER_COVERAGE,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            max_sentence_length=1 << 20,
+            input_sentence_size=SENTENCES_TO_LEARN_FROM,
+            shuffle_input_sentence=True,
+            minloglevel=2,
+            pad_id=PAD,
+            bos_id=SOS,
+            eos_id=EOS,
+            unk_id=UNKNOWN,
+            pad_piece=SPECIAL_PIECES[PAD],
+            bos_piece=SPECIAL_PIECES[SOS],
+            eos_piece=SPECIAL_PIECES[EOS],
+            unk_piece=SPECIAL_PIECES[UNKNOWN],
+        )
+    except (RuntimeError, OSError) as error:
+        message = str(error)
+        too_small = re.search(r"smaller than required_chars.*?(\d+) vs (\d+)", message)
+        if too_small and not exact:
+            return learn(lines, kind, int(too_small[2]) + size, exact=False)
+        if too_small:
+            raise ConfigError(
+                f"text.vocab_size is {size}, but the bytes and characters of this corpus alone need {too_small[2]}: "
+                "set it higher or leave it out"
+            ) from None
+        too_large = re.search(r"too high.*<= (\d+)", message)
+        if too_large:
+            raise ConfigError(
+                f"text.vocab_size is {size}, but this corpus gives at most {too_large[1]} pieces: "
+                f"set it to {too_large[1]} or less, or leave it out"
+            ) from None
+        raise DataError(f"SentencePiece cannot learn {size} pieces from {len(lines)} lines: {message}") from None
+    return Vocabulary(writer.getvalue())
+
+
+def choose_size(n_lines: int) -> int:
+    """Pieces for a corpus of so many lines (both languages), when nobody says.
+
+    Small corpora want small vocabularies, so that every piece is seen often (Sennrich & Zhang 2019, Araabi & Monz 2020).
+    """
+    for most_lines, size in ((20_000, 2_000), (200_000, 8_000), (2_000_000, 16_000)):
+        if n_lines < most_lines:
+            return size
+    return 32_000

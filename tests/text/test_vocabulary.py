@@ -1,0 +1,100 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transduce.errors import ConfigError, DataError, ModelError
+from transduce.text.vocabulary import EOS, PAD, SOS, SPECIAL_PIECES, UNKNOWN, Vocabulary, choose_size, learn
+
+ANY_TEXT = st.text(
+    st.characters(exclude_categories=["Cs"]) | st.sampled_from("▁ [SOE]<0x41>\u2028\ufdd0\0\r\t"), max_size=40
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=ANY_TEXT)
+def test_no_character_is_ever_lost(vocabulary: Vocabulary, text: str) -> None:
+    assert vocabulary.decode(vocabulary.encode(text)) == text
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=ANY_TEXT)
+def test_text_cannot_forge_a_special_piece(vocabulary: Vocabulary, text: str) -> None:
+    spelled = f"[SOS]{text}[EOS][PAD][UNK]</s><unk>"
+    assert not {PAD, SOS, EOS, UNKNOWN} & set(vocabulary.encode(spelled))
+    assert vocabulary.decode(vocabulary.encode(spelled)) == spelled
+
+
+def test_special_pieces_are_silent_in_text(vocabulary: Vocabulary) -> None:
+    ids = vocabulary.encode("Ti amo molto")
+    assert vocabulary.decode([SOS, *ids, EOS, PAD, PAD]) == "Ti amo molto"
+
+
+def test_a_batch_is_encoded_like_its_texts(vocabulary: Vocabulary) -> None:
+    texts = ["I love you", "", "a▁b", "Ti amo molto", " two  spaces "]
+    assert vocabulary.encode_batch(texts) == [vocabulary.encode(text) for text in texts]
+
+
+def test_pieces_are_shown_as_people_read_them(vocabulary: Vocabulary) -> None:
+    assert [vocabulary.piece(i) for i in range(4)] == list(SPECIAL_PIECES)
+    assert "".join(vocabulary.pieces("molto")).replace("##", "") == "molto"
+    assert vocabulary.pieces("ü")[-2:] == ["<0xC3>", "<0xBC>"]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_the_same_text_gives_the_same_vocabulary(grammar_lines: list[str], kind: str) -> None:
+    assert learn(grammar_lines, kind, 500) == learn(grammar_lines, kind, 500)
+
+
+def test_a_vocabulary_survives_the_way_to_bytes_and_back(vocabulary: Vocabulary) -> None:
+    again = Vocabulary(vocabulary.model)
+    assert again == vocabulary
+    assert len(again) == len(vocabulary) == 700
+
+
+def test_too_many_pieces_for_the_text_is_an_error_that_says_how_many_are_possible() -> None:
+    with pytest.raises(
+        ConfigError, match=r"text\.vocab_size is 5000, but this corpus gives at most \d+ pieces: set it to"
+    ):
+        learn(["a b c a b c"] * 10, "bpe", 5000)
+
+
+def test_too_many_pieces_are_reduced_when_nobody_asked_for_them() -> None:
+    assert len(learn(["a b c a b c"] * 10, "bpe", 5000, exact=False)) < 300
+
+
+def test_too_few_pieces_for_the_characters_is_an_error_that_says_how_many_are_needed() -> None:
+    lines = ["".join(chr(code) for code in range(0x4E00, 0x4E80))] * 3
+    with pytest.raises(
+        ConfigError, match=r"text\.vocab_size is 300, but the bytes and characters of this corpus alone need \d+"
+    ):
+        learn(lines, "bpe", 300)
+    assert len(learn(lines, "bpe", 300, exact=False)) > 300
+
+
+def test_nothing_to_learn_from_is_an_error() -> None:
+    with pytest.raises(DataError, match="SentencePiece cannot learn 300 pieces from 0 lines"):
+        learn([], "bpe", 300)
+
+
+def test_bytes_that_are_no_vocabulary_are_refused() -> None:
+    with pytest.raises(ModelError, match="not a SentencePiece model"):
+        Vocabulary(b"no such thing")
+
+
+def test_a_vocabulary_made_elsewhere_is_refused(grammar_lines: list[str]) -> None:
+    import io
+
+    import sentencepiece
+
+    writer = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(grammar_lines), model_writer=writer, vocab_size=300, minloglevel=2
+    )
+    with pytest.raises(ModelError, match=r"first pieces are \['<unk>', '<s>', '</s>'.*not made by transduce"):
+        Vocabulary(writer.getvalue())
+
+
+def test_a_larger_corpus_gets_more_pieces() -> None:
+    sizes = [choose_size(n) for n in (1, 10_000, 58_000, 1_000_000, 10_000_000)]
+    assert sizes == sorted(sizes)
+    assert choose_size(58_000) == 8_000
