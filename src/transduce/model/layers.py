@@ -1,0 +1,113 @@
+"""One layer of the encoder and one of the decoder: section 3.1, Figure 1."""
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from transduce.config import ModelConfig
+from transduce.model.attention import Mask, MultiHeadAttention
+from transduce.model.cache import KeyValues, LayerCache
+
+TargetMask = Bool[Tensor, "#batch 1 target so_far"] | None
+SourceMask = Bool[Tensor, "#batch 1 1 source"] | None
+EPSILON = 1e-6  # of LayerNorm; the paper does not say, tensor2tensor used this
+
+
+class FeedForward(nn.Module):
+    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2: Eq. 2, section 3.3."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.w_1 = nn.Linear(config.d_model, config.d_ff)
+        self.w_2 = nn.Linear(config.d_ff, config.d_model)
+
+    def forward(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
+        """Each position by itself, all with the same weights."""
+        return self.w_2(self.w_1(x).relu())
+
+
+class AddAndNorm(nn.Module):
+    """The residual connection and LayerNorm around a sub-layer: LayerNorm(x + Dropout(Sublayer(x))), sections 3.1 and 5.4.
+
+    Departs: with model.norm = "pre" it is x + Dropout(Sublayer(LayerNorm(x))), which trains without warm-up (Xiong et al. 2020).
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(config.d_model, eps=EPSILON)
+        self.dropout = nn.Dropout(config.dropout)
+        self.is_pre = config.norm == "pre"
+
+    def input(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
+        """What the sub-layer gets to read."""
+        return self.norm(x) if self.is_pre else x
+
+    def forward(
+        self, x: Float[Tensor, "batch position d_model"], sublayer: Float[Tensor, "batch position d_model"]
+    ) -> Float[Tensor, "batch position d_model"]:
+        """Add what the sub-layer answered to x."""
+        added = x + self.dropout(sublayer)
+        return added if self.is_pre else self.norm(added)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward: Figure 1 (left)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(config)
+        self.self_attention_norm = AddAndNorm(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_norm = AddAndNorm(config)
+
+    def forward(self, x: Float[Tensor, "batch source d_model"], mask: Mask) -> Float[Tensor, "batch source d_model"]:
+        """Every position attends to every position the mask allows."""
+        y = self.self_attention_norm.input(x)
+        x = self.self_attention_norm(x, self.self_attention(y, self.self_attention.keys_values(y), mask))
+        y = self.feed_forward_norm.input(x)
+        return self.feed_forward_norm(x, self.feed_forward(y))
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, attention to the source, feed-forward: Figure 1 (right).
+
+    Without the middle sub-layer it is the layer of a decoder-only language model.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(config)
+        self.self_attention_norm = AddAndNorm(config)
+        self.cross_attention: MultiHeadAttention | None = None
+        if config.kind == "encoder-decoder":
+            self.cross_attention = MultiHeadAttention(config)
+            self.cross_attention_norm = AddAndNorm(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_norm = AddAndNorm(config)
+
+    def start(self, memory: Float[Tensor, "batch source d_model"] | None) -> LayerCache:
+        """The cache before the first target piece: the source's keys and values, computed once."""
+        if self.cross_attention is None or memory is None:
+            return LayerCache()
+        return LayerCache(source=self.cross_attention.keys_values(memory))
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch target d_model"],
+        cache: LayerCache,
+        target_mask: TargetMask,
+        source_mask: SourceMask,
+    ) -> tuple[Float[Tensor, "batch target d_model"], LayerCache]:
+        """Every position attends to the target so far, then to the source."""
+        y = self.self_attention_norm.input(x)
+        target = remember(cache.target, self.self_attention.keys_values(y))
+        x = self.self_attention_norm(x, self.self_attention(y, target, target_mask))
+        if self.cross_attention is not None and cache.source is not None:
+            y = self.cross_attention_norm.input(x)
+            x = self.cross_attention_norm(x, self.cross_attention(y, cache.source, source_mask))
+        y = self.feed_forward_norm.input(x)
+        return self.feed_forward_norm(x, self.feed_forward(y)), LayerCache(target, cache.source)
+
+
+def remember(past: KeyValues | None, new: KeyValues) -> KeyValues:
+    """The past and then the new, if there is a past."""
+    return new if past is None else past.append(new)

@@ -1,0 +1,58 @@
+"""Small models and texts that several tests share. Dimensions are different primes, so that a swapped axis cannot pass by luck."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from transduce.checkpoint import FolderConfig, ModelFolder
+from transduce.config import ModelConfig, TextConfig
+from transduce.model import Transformer
+from transduce.text.grammar import generate
+from transduce.text.vocabulary import Vocabulary, learn
+
+
+@pytest.fixture
+def model_config() -> ModelConfig:
+    return ModelConfig(vocab_size=41, n_layers=2, d_model=22, d_ff=37, n_heads=3, d_k=7, d_v=5, dropout=0.0)
+
+
+@pytest.fixture
+def model(model_config: ModelConfig) -> Transformer:
+    torch.manual_seed(0)
+    return Transformer(model_config).eval()
+
+
+@pytest.fixture(scope="session")
+def grammar_lines() -> list[str]:
+    return [text for pair in generate("en-it", 400, seed=11) for text in (pair.source, pair.target)]
+
+
+@pytest.fixture(scope="session")
+def vocabulary(grammar_lines: list[str]) -> Vocabulary:
+    return learn(grammar_lines, "bpe", 700)
+
+
+@pytest.fixture
+def untrained_folder(vocabulary: Vocabulary) -> ModelFolder:
+    torch.manual_seed(0)
+    config = ModelConfig(vocab_size=len(vocabulary), n_layers=1, d_model=16, d_ff=23, n_heads=2)
+    folder_config = FolderConfig(text=TextConfig(vocab_size=len(vocabulary)), model=config)
+    return ModelFolder(
+        folder_config, Transformer(config).eval(), vocabulary, vocabulary, frozenset({"I", "love", "you"})
+    )
+
+
+@pytest.fixture
+def write_corpus(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
+    """Two parallel files of generated sentences."""
+
+    def write(n: int = 200, task: str = "en-it") -> tuple[Path, Path]:
+        pairs = list(generate(task, n, seed=5))
+        source, target = tmp_path / "train.en", tmp_path / "train.it"
+        source.write_text("".join(f"{pair.source}\n" for pair in pairs), encoding="utf-8")
+        target.write_text("".join(f"{pair.target}\n" for pair in pairs), encoding="utf-8")
+        return source, target
+
+    return write
