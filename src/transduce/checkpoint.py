@@ -1,0 +1,247 @@
+"""Model folders and the checkpoints of a run: atomic, checked, averaged.
+
+A model folder:
+    config.json            format version, text, model and decode settings
+    model.safetensors      the weights, nothing else
+    sentencepiece.model    the vocabulary; with text.joint = false also sentencepiece.target.model
+    words.txt              the words of the source side of the training text, if they are few enough to keep
+    manifest.json          SHA-256 and size of each file, and the training card: how this model came to be
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from transduce.config import DecodeConfig, ModelConfig, Section, TextConfig
+from transduce.errors import MissingInputError, ModelError, OutputError, StorageError
+from transduce.model import LanguageModel, Transformer
+from transduce.text.vocabulary import Vocabulary
+
+FORMAT = 1
+CONFIG, WEIGHTS, MANIFEST, WORDS = "config.json", "model.safetensors", "manifest.json", "words.txt"
+SOURCE_VOCABULARY, TARGET_VOCABULARY = "sentencepiece.model", "sentencepiece.target.model"
+PARTIAL = ".partial"
+BUILTIN = Path(__file__).parent / "builtin" / "en-it"  # the model that ships inside the package
+
+
+class FolderConfig(Section):
+    """What config.json holds."""
+
+    format: int = FORMAT
+    text: TextConfig = TextConfig()
+    model: ModelConfig = ModelConfig()
+    decode: DecodeConfig = DecodeConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """A model with all it needs to read and write text."""
+
+    config: FolderConfig
+    model: Transformer | LanguageModel
+    source_vocabulary: Vocabulary
+    target_vocabulary: Vocabulary
+    words: frozenset[str] | None = None  # of the source side of the training text; None: not kept
+    card: Mapping[str, Any] = field(default_factory=dict)
+
+
+def build(config: ModelConfig) -> Transformer | LanguageModel:
+    """The model of a configuration, with fresh weights."""
+    return Transformer(config) if config.kind == "encoder-decoder" else LanguageModel(config)
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """The weights by name, each once even where it is shared."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def average(weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of several sets of weights (section 6.1: the last 5 or 20 checkpoints)."""
+    return {name: torch.stack([each[name].float() for each in weights]).mean(dim=0) for name in weights[0]}
+
+
+def save_model(folder: Path, contents: ModelFolder, dtype: torch.dtype = torch.float32) -> None:
+    """Write a model folder, atomically: it is there whole or not at all."""
+    files: dict[str, bytes] = {
+        CONFIG: to_json(contents.config.model_dump()),
+        WEIGHTS: save({name: weight.to(dtype).contiguous() for name, weight in weights_of(contents.model).items()}),
+        SOURCE_VOCABULARY: contents.source_vocabulary.model,
+    }
+    if contents.target_vocabulary != contents.source_vocabulary:
+        files[TARGET_VOCABULARY] = contents.target_vocabulary.model
+    if contents.words is not None:
+        files[WORDS] = "".join(f"{word}\n" for word in sorted(contents.words)).encode()
+    manifest = {
+        "format": FORMAT,
+        "files": {name: {"sha256": sha256(content), "bytes": len(content)} for name, content in files.items()},
+        "card": contents.card,
+    }
+    write_folder(folder, {**files, MANIFEST: to_json(manifest)})
+
+
+def find_model(path: Path) -> Path:
+    """The model folder meant by a path: itself, or the `model` of a run folder."""
+    if not path.exists():
+        raise MissingInputError(f"no model folder {path}")
+    if (path / CONFIG).is_file():
+        return path
+    if (path / "model" / CONFIG).is_file():
+        return path / "model"
+    if (path / "run.toml").is_file():
+        raise ModelError(
+            f"{path} is a run that has no model yet: let its training finish (the same command continues it)"
+        )
+    found = sorted(entry.name for entry in path.iterdir())[:5] if path.is_dir() else ["a file"]
+    raise ModelError(
+        f"{path} is not a model folder: wanted {CONFIG} in it (or in {path / 'model'}), found {', '.join(found) or 'nothing'}"
+    )
+
+
+def load_model(path: Path) -> ModelFolder:
+    """Read a model folder or the model of a run, checking every file against the manifest."""
+    folder = find_model(path)
+    manifest = read_json(folder / MANIFEST)
+    files = {name: _read_checked(folder, name, entry) for name, entry in _listed_files(manifest, folder).items()}
+    for name in (CONFIG, WEIGHTS, SOURCE_VOCABULARY):
+        if name not in files:
+            raise ModelError(f"{folder / MANIFEST} does not list {name}: this is not a whole model folder")
+    config = _parse_config(files[CONFIG], folder)
+    source = Vocabulary(files[SOURCE_VOCABULARY])
+    target = Vocabulary(files[TARGET_VOCABULARY]) if TARGET_VOCABULARY in files else source
+    for vocabulary, size, name in (
+        (source, config.model.vocab_size, SOURCE_VOCABULARY),
+        (target, config.model.target_vocab_size or config.model.vocab_size, TARGET_VOCABULARY),
+    ):
+        if len(vocabulary) != size:
+            raise ModelError(
+                f"{folder}: {name} has {len(vocabulary)} pieces, {CONFIG} says {size}: they do not belong together"
+            )
+    model = build(config.model)
+    load_weights(model, load_weights_file(folder / WEIGHTS), folder / WEIGHTS)
+    words = frozenset(files[WORDS].decode().split("\n")[:-1]) if WORDS in files else None
+    return ModelFolder(config, model.eval(), source, target, words, manifest.get("card", {}))
+
+
+def load_weights_file(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file."""
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{path} cannot be read as safetensors: {error}") from None
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], origin: Path) -> None:
+    """Put weights into a model; names and shapes must match exactly."""
+    parameters = dict(model.named_parameters())
+    for name in parameters.keys() ^ weights.keys():
+        side = "is missing" if name in parameters else "is not part of this model"
+        raise ModelError(f"{origin}: {name} {side}: weights and config do not belong together")
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            if parameter.shape != weights[name].shape:
+                found, wanted = tuple(weights[name].shape), tuple(parameter.shape)
+                raise ModelError(f"{origin}: {name} has the shape {found}, the config says {wanted}")
+            parameter.copy_(weights[name])
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write a folder of files under another name, flush it to disk, then rename it: whole or not at all."""
+    partial = folder.with_name(folder.name + PARTIAL)
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        for name, content in files.items():
+            write_file(partial / name, content)
+        if folder.exists():
+            shutil.rmtree(folder)
+        partial.rename(folder)
+        _flush_folder(folder.parent)
+    except (FileNotFoundError, NotADirectoryError, PermissionError, FileExistsError) as error:
+        raise OutputError(f"cannot create {folder}: {error.strerror}") from None
+    except OSError as error:
+        raise StorageError(f"cannot write {folder}: {error.strerror}; nothing of it was kept") from None
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file and flush it to disk."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sha256(content: bytes) -> str:
+    """The fingerprint of a file's content."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def to_json(value: Any) -> bytes:
+    """JSON as it stands in our files."""
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file."""
+    try:
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ModelError(f"{path} is missing: this is not a whole model folder") from None
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path} is not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ModelError(f"{path} holds a {type(value).__name__}, wanted an object")
+    return value
+
+
+def _flush_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _listed_files(manifest: Mapping[str, Any], folder: Path) -> dict[str, dict[str, Any]]:
+    if manifest.get("format") != FORMAT:
+        raise ModelError(
+            f"{folder}: format {manifest.get('format')!r}, this transduce reads format {FORMAT}: use the version that wrote it"
+        )
+    files = manifest.get("files")
+    if not isinstance(files, dict) or not all(isinstance(entry, dict) for entry in files.values()):
+        raise ModelError(f"{folder / MANIFEST} has no list of files")
+    return files
+
+
+def _read_checked(folder: Path, name: str, entry: Mapping[str, Any]) -> bytes:
+    path = folder / name
+    if Path(name).name != name or (path.is_symlink() and not path.resolve().is_relative_to(folder.resolve())):
+        raise ModelError(f"{folder / MANIFEST} lists {name!r}, which lies outside the folder: refused")
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise ModelError(f"{path} is missing: the manifest lists it; copy the folder again, whole") from None
+    if len(content) != entry.get("bytes"):
+        raise ModelError(f"{path} is damaged: {len(content)} of {entry.get('bytes')} bytes; copy the folder again")
+    if sha256(content) != entry.get("sha256"):
+        raise ModelError(f"{path} is damaged: its SHA-256 differs from the manifest's; copy the folder again")
+    return content
+
+
+def _parse_config(content: bytes, folder: Path) -> FolderConfig:
+    try:
+        return FolderConfig.model_validate_json(content)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"])
+        raise ModelError(f"{folder / CONFIG}: {where}: {problem['msg']}") from None

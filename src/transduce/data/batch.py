@@ -1,0 +1,67 @@
+"""Examples side by side, as tensors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from transduce.text.corpus import Pair
+from transduce.text.vocabulary import EOS, PAD, SOS, Vocabulary
+
+
+class Example(NamedTuple):
+    """A pair as ids: the source ends in [EOS]; the target stands between [SOS] and [EOS]."""
+
+    source: np.ndarray[tuple[int], np.dtype[np.int32]]
+    target: np.ndarray[tuple[int], np.dtype[np.int32]]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Examples padded to rectangles. `target_in` is the target without its last piece, `target_out` without its first."""
+
+    source: Int[Tensor, "batch source"]
+    source_mask: Bool[Tensor, "batch source"]
+    target_in: Int[Tensor, "batch target"]
+    target_out: Int[Tensor, "batch target"]
+    n_tokens: int  # target pieces to predict, padding not counted
+
+
+def encode_source(ids: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    """A source sentence as the encoder reads it: its pieces, then [EOS]."""
+    return np.array([*ids, EOS], dtype=np.int32)
+
+
+def encode_pairs(pairs: Sequence[Pair], source: Vocabulary, target: Vocabulary) -> list[Example]:
+    """Text pairs as ids."""
+    sources = source.encode_batch([pair.source for pair in pairs])
+    targets = target.encode_batch([pair.target for pair in pairs])
+    return [
+        Example(encode_source(source_ids), np.array([SOS, *target_ids, EOS], dtype=np.int32))
+        for source_ids, target_ids in zip(sources, targets, strict=True)
+    ]
+
+
+def pad(rows: Sequence[np.ndarray[tuple[int], np.dtype[np.int32]]]) -> Int[Tensor, "batch position"]:
+    """Rows of different lengths as one rectangle, filled up with [PAD] on the right."""
+    rectangle = np.full((len(rows), max(len(row) for row in rows)), PAD, dtype=np.int64)
+    for i, row in enumerate(rows):
+        rectangle[i, : len(row)] = row
+    return torch.from_numpy(rectangle)
+
+
+def collate(examples: Sequence[Example]) -> Batch:
+    """Examples as a batch."""
+    source, target = pad([example.source for example in examples]), pad([example.target for example in examples])
+    target_out = target[:, 1:]
+    return Batch(
+        source=source,
+        source_mask=source != PAD,
+        target_in=target[:, :-1],
+        target_out=target_out,
+        n_tokens=int((target_out != PAD).sum()),
+    )
