@@ -1,0 +1,89 @@
+"""How a training shows itself: a bar on a terminal, lines in a log, rows in metrics.jsonl."""
+
+import json
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from textwrap import shorten
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from transduce.training.loop import StepRow, Validation
+
+RECENT_STEPS = 50  # over which loss and speed are averaged for the eye
+SAMPLE_WIDTH = 80
+
+
+class Report:
+    """Watches a training: an `Observer` that writes to stderr and to `metrics.jsonl`."""
+
+    def __init__(self, metrics: Path, n_steps: int, console: Console, log_every: int = 50) -> None:
+        self._metrics = metrics
+        self._n_steps = n_steps
+        self._log_every = log_every
+        self._console = console
+        self._recent: deque[StepRow] = deque(maxlen=RECENT_STEPS)
+        self._started = time.monotonic()
+        self._bar = Progress(
+            TextColumn("step {task.completed:>6.0f}/{task.total:.0f}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[numbers]}"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("left"),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("training", total=n_steps, numbers="")
+
+    def __enter__(self) -> "Report":
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def on_step(self, row: StepRow) -> None:
+        """Move the bar; every so often write a row."""
+        self._recent.append(row)
+        loss = sum(each.loss for each in self._recent) / len(self._recent)
+        seconds = sum(each.seconds for each in self._recent)
+        speed = sum(each.n_tokens for each in self._recent) / seconds if seconds else 0.0
+        numbers = f"loss {loss:6.3f}   rate {row.rate:.1e}   {speed:7,.0f} tokens/s"
+        self._bar.update(self._task, completed=row.step, numbers=numbers)
+        if row.step % self._log_every == 0 or row.step == self._n_steps:
+            self._write(step=row.step, epoch=row.epoch, loss=loss, rate=row.rate, tokens_per_second=speed)
+
+    def on_validation(self, step: int, validation: Validation) -> None:
+        """Say what the model is worth."""
+        self._write(
+            step=step,
+            valid_loss=validation.loss,
+            valid_bleu=validation.bleu,
+            valid_exact_match=validation.exact_match,
+            signature=validation.signature,
+            sample=validation.sample,
+        )
+        minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
+        self._console.print(
+            f"  {minutes:3d}:{seconds:02d}  step {step:6d}/{self._n_steps}   validation loss {validation.loss:6.3f}"
+            f"   BLEU {validation.bleu:5.1f}   exact match {validation.exact_match:5.1f} %",
+            highlight=False,
+        )
+        source, translation = (shorten(text, SAMPLE_WIDTH, placeholder=" ...") for text in validation.sample)
+        self._console.print(f"          {source}  ->  {translation}", style="dim", highlight=False, markup=False)
+
+    def _write(self, **row: Any) -> None:
+        with self._metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**row, "seconds": round(time.monotonic() - self._started, 3)}) + "\n")
+
+
+def stderr_console() -> Console:
+    """Where everything goes that is not data."""
+    return Console(file=sys.stderr, soft_wrap=True)
