@@ -1,0 +1,1 @@
+"""Logits -> text: search, sampling, the translator."""

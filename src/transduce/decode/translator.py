@@ -1,0 +1,175 @@
+"""Text in, text out: a model folder at work."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from transduce.checkpoint import BUILTIN, ModelFolder, load_model
+from transduce.config import DecodeConfig, resolve
+from transduce.data.batch import encode_source, pad
+from transduce.data.stream import cut_batches
+from transduce.decode.rules import only_text
+from transduce.decode.sample import sampler
+from transduce.decode.search import (
+    Hypothesis,
+    Penalty,
+    Select,
+    Step,
+    paper_penalty,
+    power_penalty,
+    search,
+    top_k,
+)
+from transduce.errors import DataError, ModelError
+from transduce.model import Transformer
+from transduce.model.cache import Cache
+from transduce.text.vocabulary import PAD
+
+EXTRA_LENGTH = 50  # a translation may be this much longer than its source (section 6.1)
+ROWS_TOKENS = 8192  # pieces of sources decoded together, beams counted
+WORD = re.compile(r"\w+")
+MOST_PIECES = 4096  # of one source; attention needs the square of it in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Draw translations instead of searching the best one."""
+
+    temperature: float = 1.0
+    top_k: int = 0  # 0: all
+    top_p: float = 1.0
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """What became of one text."""
+
+    source: str
+    text: str
+    score: float = 0.0  # log-probability after the length penalty, higher is better
+    truncated: bool = False  # stopped at the maximum length
+    unseen: tuple[str, ...] = ()  # words of the source that were not in the training text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text as `Translator` compares them with those of the training text."""
+    return WORD.findall(text)
+
+
+def model_step(model: Transformer) -> Step[Cache]:
+    """A model as the step function that search takes."""
+
+    def step(ids: Int[Tensor, " row"], cache: Cache) -> tuple[Float[Tensor, "row vocab"], Cache]:
+        hidden, cache = model.decode(ids[:, None], cache)
+        return torch.log_softmax(model.logits(hidden[:, 0]), dim=-1), cache
+
+    return step
+
+
+def make_penalty(config: DecodeConfig) -> Penalty:
+    """The length penalty of the settings."""
+    return paper_penalty(config.alpha) if config.length_penalty == "paper" else power_penalty(config.alpha)
+
+
+def load(path: str | Path | None = None) -> "Translator":
+    """The translator in a model folder or a run folder; left out, the built-in English -> Italian one."""
+    return Translator(load_model(Path(path) if path is not None else BUILTIN))
+
+
+class Translator:
+    """A translation model with its vocabularies and its own search settings."""
+
+    def __init__(self, folder: ModelFolder) -> None:
+        if not isinstance(folder.model, Transformer):
+            raise ModelError("this is a language model, it cannot translate: give a model trained on sentence pairs")
+        self.folder = folder
+        self.model = folder.model
+        self.source_vocabulary = folder.source_vocabulary
+        self.target_vocabulary = folder.target_vocabulary
+        self.decode_config = folder.config.decode
+
+    def settings(
+        self, beam: int | None = None, alpha: float | None = None, max_length: int | None = None
+    ) -> DecodeConfig:
+        """The model's search settings with some of them changed."""
+        changes = {"beam": beam, "alpha": alpha, "max_length": max_length}
+        given = {name: value for name, value in changes.items() if value is not None}
+        return resolve({"decode": {**self.decode_config.model_dump(), **given}}).decode
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        beam: int | None = None,
+        alpha: float | None = None,
+        max_length: int | None = None,
+        sampling: Sampling | None = None,
+    ) -> list[Translation]:
+        """Translate texts, one result each, in order. A blank text stays blank.
+
+        What is left out takes the model's own setting. With `sampling`, translations are drawn and `beam` plays no part.
+        """
+        if isinstance(texts, str):
+            raise TypeError("translate takes a list of texts: write translate([text])")
+        config = self.settings(beam, alpha, max_length)
+        found = [Translation(text, "") for text in texts]
+        worth_it = [i for i, text in enumerate(texts) if text.strip()]
+        sources = self.source_vocabulary.encode_batch([texts[i] for i in worth_it])
+        for i, ids in zip(worth_it, sources, strict=True):
+            if len(ids) > MOST_PIECES:
+                raise DataError(
+                    f"text {i + 1} has {len(ids):,} pieces, the most is {MOST_PIECES:,}: split it into sentences"
+                )
+        for i, hypotheses in zip(worth_it, self.search(sources, config, sampling), strict=True):
+            best = hypotheses[0]
+            found[i] = Translation(
+                source=texts[i],
+                text=self.target_vocabulary.decode(best.ids),
+                score=best.score,
+                truncated=best.truncated,
+                unseen=self.unseen_words(texts[i]),
+            )
+        return found
+
+    def search(
+        self, sources: Sequence[Sequence[int]], config: DecodeConfig, sampling: Sampling | None = None
+    ) -> list[list[Hypothesis]]:
+        """The best hypotheses for each source, batched by length."""
+        select: Select = top_k
+        width = config.beam
+        if sampling is not None:
+            generator = torch.Generator().manual_seed(sampling.seed)
+            select, width = sampler(generator, sampling.temperature, sampling.top_k, sampling.top_p), 1
+        encoded = [encode_source(ids) for ids in sources]
+        order = sorted(range(len(encoded)), key=lambda i: len(encoded[i]))
+        found: list[list[Hypothesis]] = [[] for _ in sources]
+        for batch in cut_batches([len(encoded[i]) * width for i in order], ROWS_TOKENS):
+            chosen = [order[i] for i in batch]
+            source = pad([encoded[i] for i in chosen])
+            limits = [config.max_length or len(encoded[i]) + EXTRA_LENGTH for i in chosen]
+            with torch.inference_mode():
+                hypotheses = search(
+                    model_step(self.model),
+                    self.model.start(source, source != PAD),
+                    limits,
+                    width=width,
+                    select=select,
+                    rules=(only_text,),
+                    penalty=make_penalty(config),
+                )
+            for i, best in zip(chosen, hypotheses, strict=True):
+                found[i] = best
+        return found
+
+    def unseen_words(self, text: str) -> tuple[str, ...]:
+        """The words of a text that were not in the training text, where the model kept those."""
+        words = self.folder.words
+        return () if words is None else tuple(dict.fromkeys(word for word in words_of(text) if word not in words))

@@ -1,0 +1,57 @@
+"""How good translations are: BLEU with its signature, exact match, loss."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from sacrebleu.metrics.bleu import BLEU
+
+from transduce.data.batch import Example
+from transduce.data.stream import in_order
+from transduce.errors import DataError
+from transduce.model import Transformer
+from transduce.training.loss import batch_loss
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A number with its name and how it was computed."""
+
+    name: str
+    value: float
+    signature: str
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> Score:
+    """Corpus BLEU on detokenised text, by sacreBLEU. `tokenize="none"` for text that is tokenised already."""
+    check_lengths(hypotheses, references)
+    metric = BLEU(tokenize=tokenize, force=True)
+    value = metric.corpus_score(list(hypotheses), [list(references)]).score
+    return Score("BLEU", float(value), str(metric.get_signature()))
+
+
+def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Percent of hypotheses that are their reference to the letter."""
+    check_lengths(hypotheses, references)
+    n_equal = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
+    return Score("exact match", 100 * n_equal / len(references), f"n:{len(references)}|case:mixed")
+
+
+def loss(model: Transformer, examples: Sequence[Example], batch_tokens: int = 4096) -> Score:
+    """Mean negative log-likelihood in nats a target piece, [EOS] counted, without label smoothing."""
+    total, n_tokens = 0.0, 0
+    with torch.inference_mode():
+        for batch in in_order(examples, batch_tokens):
+            total += float(batch_loss(model, batch))
+            n_tokens += batch.n_tokens
+    return Score("loss", total / n_tokens, f"nats|pieces:{n_tokens}")
+
+
+def check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    """As many translations as references, and at least one."""
+    if len(hypotheses) != len(references):
+        raise DataError(
+            f"{len(hypotheses)} translations but {len(references)} references: line n must belong to line n"
+        )
+    if not references:
+        raise DataError("nothing to evaluate: no line")
