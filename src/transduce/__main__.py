@@ -1,0 +1,5 @@
+"""`python -m transduce` is the command `transduce`."""
+
+from transduce.app.cli import main
+
+main()

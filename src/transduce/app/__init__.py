@@ -1,0 +1,1 @@
+"""The commands: the only layer that knows all others."""

@@ -1,0 +1,67 @@
+"""`transduce demo`: a Transformer learns English -> Italian here and now, is scored, and shows its time steps."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from transduce import evaluate
+from transduce.app.run import train_pairs
+from transduce.config import Layer
+from transduce.decode.translator import Translator
+from transduce.inspection.steps import TimeStep, time_steps
+from transduce.text.corpus import Corpus, Pair
+from transduce.text.grammar import generate
+
+SENTENCE, TRANSLATION = "I love you very much", "Ti amo molto"
+TRAIN_SEED, VALID_SEED, TEST_SEED = 1, 2, 3
+N_TRAIN, N_VALID, N_TEST = 100_000, 500, 1000
+RECIPE: Layer = {
+    "text": {"kind": "unigram"},
+    "data": {"batch_tokens": 1024},
+    "train": {"steps": 1400, "schedule": "cosine", "validate_every": 200, "save_every": 100, "average_last": 1},
+}
+
+
+def run_demo(run: Path, out: Console, progress: Console) -> None:
+    """Train, score and show; results on `out`, progress on `progress`."""
+    progress.print("A Transformer learns Italian. It knows nothing yet, and will see sentence pairs like these:")
+    for pair in generate("en-it", 4, seed=TRAIN_SEED):
+        progress.print(f"    {pair.source}  ->  {pair.target}", highlight=False, markup=False)
+    translator = train_grammar(run, RECIPE, progress)
+    for score in score_held_out(translator):
+        out.print(f"held-out {score.name}: {score.value:.1f}   ({score.signature})", highlight=False)
+    out.print()
+    show_steps(SENTENCE, time_steps(translator, SENTENCE), out)
+    out.print()
+    out.print(f"{SENTENCE}  ->  {translator.translate([SENTENCE])[0].text}", highlight=False)
+
+
+def train_grammar(run: Path, recipe: Layer, progress: Console, n_pairs: int = N_TRAIN) -> Translator:
+    """Train the nano model on the generated English -> Italian corpus."""
+    progress.print(f"making {n_pairs:,} of them", highlight=False)
+    corpus = Corpus(list(generate("en-it", n_pairs, seed=TRAIN_SEED)))
+    watched = Pair(SENTENCE, TRANSLATION)  # shown at each validation
+    valid = Corpus([watched, *generate("en-it", N_VALID, seed=VALID_SEED, split="held-out")])
+    return train_pairs(run, corpus, valid, "nano", [recipe], progress)
+
+
+def score_held_out(translator: Translator, n: int = N_TEST) -> tuple[evaluate.Score, evaluate.Score]:
+    """Exact match and BLEU on sentences whose words were never seen together in training."""
+    test = list(generate("en-it", n, seed=TEST_SEED, split="held-out"))
+    found = [translation.text for translation in translator.translate([pair.source for pair in test])]
+    references = [pair.target for pair in test]
+    return evaluate.exact_match(found, references), evaluate.bleu(found, references)
+
+
+def show_steps(text: str, steps: Sequence[TimeStep], out: Console) -> None:
+    """Time step by time step: what was read, what was written, and what else was thought of."""
+    out.print(f'Inference of "{text}", one piece each time step:', highlight=False, markup=False)
+    read = [" ".join(step.read) for step in steps]
+    wide_read, wide_written = max(map(len, read)), max(len(step.written) for step in steps)
+    for number, step in enumerate(steps, start=1):
+        line = Text(f"  {number}  {read[number - 1]:<{wide_read}}  ->  ")
+        line.append(f"{step.written:<{wide_written}}", style="bold green")
+        line.append("   " + "  ".join(f"{c.piece} {c.probability:.1%}" for c in step.candidates), style="dim")
+        out.print(line, highlight=False)

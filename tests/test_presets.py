@@ -1,0 +1,87 @@
+import pytest
+import torch
+
+from transduce.config import ModelConfig, resolve
+from transduce.errors import ConfigError
+from transduce.model import Transformer
+from transduce.presets import PAPER_MILLIONS, PRESETS, TABLE_3, preset, propose
+
+
+def model_config(name: str, vocab_size: int) -> ModelConfig:
+    return resolve(preset(name), {"model": {"vocab_size": vocab_size}}).model
+
+
+def count(config: ModelConfig) -> int:
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in Transformer(config).parameters())
+
+
+def count_by_hand(c: ModelConfig) -> int:
+    """One shared matrix, attention without biases, feed-forward with, a gain and a bias for each LayerNorm."""
+    assert c.vocab_size is not None
+    attention = c.n_heads * c.d_model * (2 * c.key_size + 2 * c.value_size)
+    feed_forward = 2 * c.d_model * c.d_ff + c.d_ff + c.d_model
+    norm = 2 * c.d_model
+    encoder_layer, decoder_layer = attention + feed_forward + 2 * norm, 2 * attention + feed_forward + 3 * norm
+    learned = c.max_positions * c.d_model if c.positions == "learned" else 0
+    return c.vocab_size * c.d_model + learned + c.n_layers * (encoder_layer + decoder_layer)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_has_the_parameters_that_arithmetic_gives(name: str) -> None:
+    config = model_config(name, 37_000)
+    assert count(config) == count_by_hand(config)
+
+
+@pytest.mark.parametrize("name", PAPER_MILLIONS)
+def test_rows_of_table_3_fit_the_paper_at_41000_pieces_and_big_at_35900(name: str) -> None:
+    """The paper says about 37000 pieces, but its printed counts need about 41,000 (and big 35,900)."""
+    vocab_size = 35_900 if name == "big" else 41_000
+    assert count(model_config(name, vocab_size)) / 1e6 == pytest.approx(PAPER_MILLIONS[name], abs=0.55)
+
+
+def test_at_37000_pieces_base_is_two_million_short_of_what_the_paper_prints() -> None:
+    assert count(model_config("base", 37_000)) == 63_045_632
+
+
+def test_table_3_has_a_preset_for_every_row_a_to_e() -> None:
+    assert {row: sum(name.startswith(row) for name in TABLE_3) for row in "ABCDE"} == {
+        "A": 4,
+        "B": 2,
+        "C": 7,
+        "D": 4,
+        "E": 1,
+    }
+
+
+def test_rows_a_keep_the_amount_of_computation() -> None:
+    for name in TABLE_3:
+        if name.startswith("A"):
+            config = model_config(name, 37_000)
+            assert config.n_heads * config.key_size == config.n_heads * config.value_size == 512
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_is_a_valid_configuration(name: str) -> None:
+    resolve(preset(name))
+
+
+def test_an_unknown_preset_names_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="unknown preset 'smal': did you mean 'small'"):
+        preset("smal")
+
+
+def test_larger_corpora_get_larger_models_and_the_choice_depends_on_nothing_else() -> None:
+    chosen = [propose(n, 15 * n).preset for n in (100, 30_000, 500_000, 4_500_000, 36_000_000)]
+    assert chosen == ["tiny", "tiny", "small", "base", "big"]
+    assert propose(30_000, 450_000) == propose(30_000, 450_000)
+
+
+def test_a_preset_that_was_asked_for_is_kept() -> None:
+    assert propose(100, 1000, "base").settings["model"]["d_model"] == 512
+
+
+@pytest.mark.parametrize("n_pairs", [1, 50, 5_000, 29_000, 300_000, 40_000_000])
+def test_every_proposal_is_a_valid_configuration(n_pairs: int) -> None:
+    config = resolve(propose(n_pairs, 14 * n_pairs).settings)
+    assert config.train.warmup_steps < config.train.steps

@@ -1,0 +1,32 @@
+"""Learning to a stated mark: the whole road from pairs to a translator."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from transduce.app.run import train_pairs
+from transduce.evaluate import exact_match
+from transduce.text.corpus import Corpus
+from transduce.text.grammar import generate
+
+RECIPE = {
+    "model": {"n_layers": 1, "d_model": 64, "d_ff": 128, "n_heads": 4},
+    "data": {"batch_tokens": 1024},
+    "train": {
+        "steps": 1000,
+        "warmup_steps": 100,
+        "learning_rate": 7e-3,
+        "schedule": "cosine",
+        "validate_every": 500,
+        "save_every": 500,
+        "average_last": 1,
+    },
+}
+
+
+def test_reversing_a_sequence_is_learnt_to_more_than_99_percent(tmp_path: Path) -> None:
+    held_out = list(generate("reverse", 300, seed=2, split="held-out"))
+    corpus = Corpus(list(generate("reverse", 20_000, seed=1)))
+    translator = train_pairs(tmp_path / "run", corpus, Corpus(held_out[:50]), "nano", [RECIPE], Console(quiet=True))
+    found = [translation.text for translation in translator.translate([pair.source for pair in held_out], beam=1)]
+    assert exact_match(found, [pair.target for pair in held_out]).value > 99
