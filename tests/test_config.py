@@ -85,6 +85,11 @@ def test_an_unknown_setting_in_a_file_names_the_nearest(tmp_path: Path) -> None:
             {"model": {"d_model": 100, "n_heads": 8}},
             r"model.d_model is 100 and model.n_heads is 8: .* or set model.d_k and",
         ),
+        ({"modle": {}}, r"unknown setting 'modle': did you mean"),
+        (
+            {"model": {"positions": "learned", "max_positions": 256}},
+            r"model.max_positions is 256 and data.max_length is 256: learned positions must outnumber",
+        ),
         ({"train": {"learning_rate": float("nan")}}, r"train.learning_rate is nan"),
     ],
 )
@@ -105,6 +110,8 @@ def test_differences_are_listed_by_name() -> None:
 
 
 def test_a_missing_or_broken_settings_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingInputError, match="cannot be read: Is a directory"):
+        read_toml(tmp_path)
     with pytest.raises(MissingInputError, match=r"no settings file .*gone\.toml"):
         read_toml(tmp_path / "gone.toml")
     (tmp_path / "broken.toml").write_text("[model\n")

@@ -4,7 +4,7 @@ import torch
 from transduce.config import ModelConfig, resolve
 from transduce.errors import ConfigError
 from transduce.model import Transformer
-from transduce.presets import PAPER_MILLIONS, PRESETS, TABLE_3, preset, propose
+from transduce.presets import PAPER_MILLIONS, PRESETS, TABLE_3, preset, propose, shape_for
 
 
 def model_config(name: str, vocab_size: int) -> ModelConfig:
@@ -72,16 +72,21 @@ def test_an_unknown_preset_names_the_nearest() -> None:
 
 
 def test_larger_corpora_get_larger_models_and_the_choice_depends_on_nothing_else() -> None:
-    chosen = [propose(n, 15 * n).preset for n in (100, 30_000, 500_000, 4_500_000, 36_000_000)]
+    chosen = [shape_for(n) for n in (100, 30_000, 500_000, 4_500_000, 36_000_000)]
     assert chosen == ["tiny", "tiny", "small", "base", "big"]
-    assert propose(30_000, 450_000) == propose(30_000, 450_000)
+    assert propose(30_000, 450_000, "tiny") == propose(30_000, 450_000, "tiny")
 
 
-def test_a_preset_that_was_asked_for_is_kept() -> None:
-    assert propose(100, 1000, "base").settings["model"]["d_model"] == 512
+def test_what_was_asked_for_is_reckoned_with() -> None:
+    """Fewer steps, a shorter warm-up; larger batches, fewer steps; and no reason is given for what was asked."""
+    asked = propose(30_000, 450_000, "tiny", [{"train": {"steps": 100}}])
+    assert asked.settings["train"]["warmup_steps"] == 20
+    assert "train.steps" not in asked.reasons
+    larger = propose(30_000, 450_000, "tiny", [{"data": {"batch_tokens": 8192}}])
+    assert larger.settings["train"]["steps"] == propose(30_000, 450_000, "tiny").settings["train"]["steps"] // 2
 
 
 @pytest.mark.parametrize("n_pairs", [1, 50, 5_000, 29_000, 300_000, 40_000_000])
 def test_every_proposal_is_a_valid_configuration(n_pairs: int) -> None:
-    config = resolve(propose(n_pairs, 14 * n_pairs).settings)
+    config = resolve(propose(n_pairs, 14 * n_pairs, shape_for(n_pairs)).settings)
     assert config.train.warmup_steps < config.train.steps

@@ -28,14 +28,14 @@ class TextConfig(Section):
     """How text becomes pieces."""
 
     kind: Literal["bpe", "unigram"] = Field("bpe", description="how SentencePiece finds the pieces")
-    vocab_size: int | None = Field(None, ge=270, le=256_000, description="pieces; left out, chosen from the corpus")
+    vocab_size: int | None = Field(None, ge=261, le=256_000, description="pieces; left out, chosen from the corpus")
     joint: bool = Field(True, description="one vocabulary for both languages (section 5.1), or one each")
 
 
 class DataConfig(Section):
     """How pairs become batches."""
 
-    batch_tokens: int = Field(4096, ge=16, description="target pieces a batch may hold, padding counted")
+    batch_tokens: int = Field(4096, ge=16, description="pieces a batch may hold, on its longer side, padding counted")
     max_length: int = Field(256, ge=4, description="longer pairs (in pieces, either side) are left out and counted")
     valid_pairs: int | None = Field(None, ge=1, description="pairs split off for validation when no set is given")
 
@@ -121,6 +121,15 @@ class Config(Section):
     train: TrainConfig = TrainConfig()
     decode: DecodeConfig = DecodeConfig()
 
+    @model_validator(mode="after")
+    def _positions_suffice(self) -> "Config":
+        if self.model.positions == "learned" and self.model.max_positions <= self.data.max_length:
+            raise ValueError(
+                f"model.max_positions is {self.model.max_positions} and data.max_length is {self.data.max_length}: "
+                "learned positions must outnumber the pieces of the longest pair"
+            )
+        return self
+
 
 def setting_names() -> list[str]:
     """Every setting by its dotted name: `train.steps`, `model.d_model`, ..."""
@@ -136,6 +145,8 @@ def resolve(*layers: Layer) -> Config:
     merged: dict[str, dict[str, Any]] = {}
     for layer in layers:
         for section, settings in layer.items():
+            if section not in Config.model_fields:
+                raise _unknown(section)
             for key in settings:
                 _check_known(f"{section}.{key}")
             merged.setdefault(section, {}).update(settings)
@@ -163,6 +174,8 @@ def read_toml(path: Path) -> dict[str, dict[str, Any]]:
             layer = tomllib.load(file)
     except FileNotFoundError:
         raise MissingInputError(f"no settings file {path}") from None
+    except OSError as error:
+        raise MissingInputError(f"{path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
     for section, settings in layer.items():

@@ -4,11 +4,11 @@
 `small` stands between; `nano` is what the built-in model uses.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from transduce.config import Layer, nearest
+from transduce.config import Layer, nearest, resolve
 from transduce.errors import ConfigError
 
 BASE: Mapping[str, Any] = {"n_layers": 6, "d_model": 512, "d_ff": 2048, "n_heads": 8, "dropout": 0.1}
@@ -55,7 +55,7 @@ PRESETS: Mapping[str, Layer] = {
     "base": {"model": BASE, "train": {"warmup_steps": 4000}},
     "big": {
         "model": {"n_layers": 6, "d_model": 1024, "d_ff": 4096, "n_heads": 16, "dropout": 0.3},
-        "train": {"warmup_steps": 4000, "steps": 300_000, "average_last": 20},
+        "train": {"warmup_steps": 4000, "average_last": 20},
     },
     **TABLE_3,
 }
@@ -86,44 +86,45 @@ def preset(name: str) -> Layer:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Settings that suit a corpus, and why: reasons by dotted name."""
+    """Settings that suit a corpus, and why: reasons by dotted name, for those that were not asked for."""
 
-    preset: str
     settings: Layer
     reasons: Mapping[str, str]
 
 
-def propose(n_pairs: int, n_tokens: int, name: str | None = None) -> Proposal:
-    """Shape, batch and length of training for a corpus of so many pairs and target pieces.
+def propose(n_pairs: int, n_tokens: int, name: str, asked: Sequence[Layer] = ()) -> Proposal:
+    """Batch and length of training for a corpus of so many pairs and target pieces, with the shape of a preset.
 
-    It depends on nothing but these numbers and the preset asked for, so that the same corpus gives the same model everywhere.
+    It depends on nothing but these numbers and what was asked for, so that the same corpus gives the same model everywhere.
     """
-    chosen = name or _shape_for(n_pairs)
-    shape = preset(chosen)
-    epochs = 100 if n_pairs < 10_000 else 60 if n_pairs < 100_000 else 20 if n_pairs < 1_000_000 else 10
-    batch_tokens = 1024 if n_pairs < 20_000 else 4096 if n_pairs < 1_000_000 else 8192
-    steps = min(100_000, max(500, epochs * n_tokens // batch_tokens))
-    warmup_steps = min(shape.get("train", {}).get("warmup_steps", 4000), max(50, steps // 5))
-    every = max(50, steps // 25)
-    settings: dict[str, dict[str, Any]] = {section: dict(values) for section, values in shape.items()}
-    settings["data"] = {"batch_tokens": batch_tokens}
-    settings["train"] = {
-        **settings.get("train", {}),
-        "steps": steps,
-        "warmup_steps": warmup_steps,
-        "validate_every": every,
-        "save_every": every,
+    wanted = {
+        key: value for layer in asked for section in ("data", "train") for key, value in layer.get(section, {}).items()
     }
+    recipe = resolve(preset(name)).train
+    epochs = 100 if n_pairs < 10_000 else 60 if n_pairs < 100_000 else 20 if n_pairs < 1_000_000 else 10
+    batch_tokens = wanted.get("batch_tokens") or (1024 if n_pairs < 20_000 else 4096 if n_pairs < 1_000_000 else 8192)
+    accumulated = batch_tokens * wanted.get("accumulate", 1)
+    steps = wanted.get("steps") or min(100_000, max(500, epochs * n_tokens // accumulated))
+    chosen = {
+        "steps": steps,
+        "warmup_steps": min(recipe.warmup_steps, max(1, steps // 5)),
+        "validate_every": max(1, steps // 25),
+        "save_every": max(1, steps // 25),
+    }
+    settings: dict[str, dict[str, Any]] = {section: dict(values) for section, values in preset(name).items()}
+    settings["data"] = {"batch_tokens": batch_tokens}
+    settings["train"] = {**settings.get("train", {}), **chosen}
     reasons = {
-        "data.batch_tokens": "small corpora learn better from small batches",
+        "data.batch_tokens": f"what suits {n_pairs:,} pairs",
         "train.steps": f"about {epochs} times through {n_tokens:,} target pieces; less if validation stops improving",
         "train.warmup_steps": "a fifth of the steps, at most the preset's",
-        "train.validate_every": "about 25 looks on the way",
+        "train.validate_every": "25 looks on the way",
     }
-    return Proposal(chosen, settings, reasons)
+    return Proposal(settings, {name: why for name, why in reasons.items() if name.split(".")[1] not in wanted})
 
 
-def _shape_for(n_pairs: int) -> str:
+def shape_for(n_pairs: int) -> str:
+    """The preset for a corpus of so many pairs."""
     for most_pairs, name in ((200_000, "tiny"), (1_000_000, "small"), (20_000_000, "base")):
         if n_pairs < most_pairs:
             return name
