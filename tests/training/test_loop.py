@@ -1,4 +1,5 @@
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def same_weights(a: torch.nn.Module, b: torch.nn.Module) -> bool:
     return all(torch.equal(x, y) for x, y in zip(a.parameters(), b.parameters(), strict=True))
 
 
-def losses(*values: float):  # type: ignore[no-untyped-def]  # a validation that reports these losses in turn
+def losses(*values: float):  # type: ignore[no-untyped-def]  # a validation that reports these losses in turn, then 0
     remaining = iter(values)
 
     def validate(model: Transformer) -> Validation:
@@ -111,14 +112,16 @@ def test_the_final_model_is_the_average_of_the_last_checkpoints(tmp_path: Path) 
     a, b = (load_weights_file(path / "model.safetensors") for path in kept)
     for name, weight in weights_of(model).items():
         torch.testing.assert_close(weight, (a[name] + b[name]) / 2)
-    assert average_checkpoints(tmp_path, model) == [4, 6]
+    assert average_checkpoints(tmp_path, model, last=2) == [4, 6]
 
 
 def test_training_stops_when_validation_has_not_improved_for_long_and_keeps_the_best(tmp_path: Path) -> None:
     observer = Silent()
     config = short(steps=100, validate_every=1, patience=3)
-    run(fresh(), tmp_path, config, observer, losses(5.0, 4.0, 6.0, 6.0, 6.0))
+    model = run(fresh(), tmp_path, config, observer, losses(5.0, 4.0, 6.0, 6.0, 6.0, 5.5))
     assert observer.validations == [1, 2, 3, 4, 5]
+    best = load_weights_file(tmp_path / "best" / "model.safetensors")  # 4.0, and the average of the last has 5.5
+    assert all(torch.equal(weight, best[name]) for name, weight in weights_of(model).items())
     assert (tmp_path / "best" / "model.safetensors").is_file()
     assert '"best_step": 2' in (tmp_path / "best" / "state.json").read_text()
 
@@ -133,11 +136,42 @@ def test_a_loss_that_is_not_a_number_stops_with_a_hint_and_leaves_the_checkpoint
             from safetensors.torch import save_file
 
             save_file(weights, path / "model.safetensors")
-    with pytest.raises(
-        DivergedError, match=r"step 3: the loss is nan\. The last checkpoint is kept\. Try a lower train\.learning"
-    ):
+    said = r"step 3: the loss or its gradient is not a finite number\. The last checkpoint, step-00000002, is kept\. Try a lower"
+    with pytest.raises(DivergedError, match=said):
         run(fresh(), tmp_path, short(steps=4))
     assert [path.name for path in checkpoints(tmp_path)] == ["step-00000002"]
+
+
+def test_a_validation_loss_that_is_not_a_number_stops_before_anything_is_saved(tmp_path: Path) -> None:
+    said = r"step 2: the validation loss is not a finite number\. There was no checkpoint yet\. Try a lower train\.learning_rate"
+    with pytest.raises(DivergedError, match=said):
+        run(fresh(), tmp_path, short(), validate=losses(math.nan))
+    assert checkpoints(tmp_path) == []
+
+
+def test_a_gradient_that_is_not_a_number_changes_nothing() -> None:
+    model = fresh(dropout=0.0)
+    model.source_embedding.weight.register_hook(lambda gradient: gradient * math.inf)
+    before = [parameter.clone() for parameter in model.parameters()]
+    assert math.isnan(update(model, make_optimizer(model), [collate(random_examples(5))], 0.01, short()))
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), before, strict=True))
+
+
+def test_a_kill_between_writing_and_pruning_changes_nothing(tmp_path: Path) -> None:
+    """A checkpoint too many is there when the training is taken up: the average takes the last ones all the same."""
+    straight = run(fresh(), tmp_path / "straight", short())
+    run(fresh(), tmp_path / "broken", short(steps=4))
+    (tmp_path / "keep").mkdir()
+    shutil.copytree(tmp_path / "broken" / "step-00000002", tmp_path / "keep" / "step-00000002")
+    model = run(fresh(), tmp_path / "broken", short())
+    shutil.copytree(tmp_path / "keep" / "step-00000002", tmp_path / "broken" / "step-00000002")
+    average_checkpoints(tmp_path / "broken", model, last=2)
+    assert same_weights(model, straight)
+
+
+def test_adam_has_the_constants_of_section_5_3() -> None:
+    optimizer = make_optimizer(fresh())
+    assert (optimizer.defaults["betas"], optimizer.defaults["eps"]) == ((0.9, 0.98), 1e-9)
 
 
 def test_gradients_are_clipped_to_the_norm_asked_for() -> None:

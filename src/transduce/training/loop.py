@@ -23,6 +23,7 @@ from transduce.training.state import (
     State,
     average_checkpoints,
     checkpoints,
+    load_best,
     load_checkpoint,
     save_best,
     save_checkpoint,
@@ -54,6 +55,15 @@ class Validation:
     sample: tuple[str, str]  # a sentence and how the model translates it now
 
 
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """How a training ended: where it stood, what its final weights are worth, and which ones they are."""
+
+    state: State
+    validation: Validation
+    weights: str
+
+
 @runtime_checkable
 class Observer(Protocol):
     """Who wants to know how it goes."""
@@ -76,7 +86,10 @@ def make_optimizer(model: nn.Module) -> torch.optim.Adam:
 def update(
     model: Transformer, optimizer: torch.optim.Optimizer, batches: Sequence[Batch], rate: float, config: TrainConfig
 ) -> float:
-    """One step: gradients of all batches, each summed loss divided by the tokens of the whole step; returns the loss a token."""
+    """One step: gradients of all batches, each summed loss divided by the tokens of the whole step; returns the loss a token.
+
+    If the loss or a gradient is not finite, nothing is changed and the answer is not a number.
+    """
     n_tokens = sum(batch.n_tokens for batch in batches)
     total = 0.0
     for batch in batches:
@@ -84,11 +97,10 @@ def update(
             loss = batch_loss(model, batch, config.label_smoothing) / n_tokens
         loss.backward()  # type: ignore[no-untyped-call]  # torch's own
         total += loss.item()
-    if not math.isfinite(total):
+    norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf)
+    if not (math.isfinite(total) and norm.isfinite()):
         optimizer.zero_grad()
-        return total
-    if config.clip_norm:
-        nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
+        return math.nan
     for group in optimizer.param_groups:
         group["lr"] = rate
     optimizer.step()
@@ -105,10 +117,11 @@ def train(
     *,
     validate: Validate,
     observer: Observer,
-) -> State:
+) -> Trained:
     """Train until `config.steps`, or until validation has not improved for `config.patience` times.
 
-    Checkpoints go to `folder`; a training that left some there is taken up where it was. The model ends as the average of the last.
+    Checkpoints go to `folder`; a training that left some there is taken up where it was. The model ends as the
+    average of the last checkpoints (section 6.1), or as the best one if that has the lower validation loss.
     """
     keep_freed_memory()
     optimizer = make_optimizer(model)
@@ -127,24 +140,32 @@ def train(
         rate = learning_rate(step, config, model.config)
         loss = update(model, optimizer, batches, rate, config)
         if not math.isfinite(loss):
-            raise DivergedError(
-                f"step {step}: the loss is {loss}. The last checkpoint is kept. Try a lower train.learning_rate (now peak "
-                f"{peak(config, model.config):.2g}), a longer train.warmup_steps (now {config.warmup_steps}) or model.norm=pre"
-            )
+            raise diverged(step, "the loss or its gradient", folder, config, model.config)
         n_tokens = sum(batch.n_tokens for batch in batches)
         observer.on_step(StepRow(step, state.position.epoch, loss, rate, n_tokens, time.monotonic() - started))
         state = replace(state, step=step, position=position)
         is_last = step == config.steps
         if step % config.validate_every == 0 or is_last:
             validation = measure(model, validate)
+            if not math.isfinite(validation.loss):
+                raise diverged(step, "the validation loss", folder, config, model.config)
             observer.on_validation(step, validation)
             state = state.validated(validation.loss)
             if state.best_step == step:
                 save_best(folder, state, model)
         if step % config.save_every == 0 or is_last or state.n_stale >= config.patience:
             save_checkpoint(folder, state, model, optimizer, keep=config.average_last)
-    average_checkpoints(folder, model)
-    return state
+    average_checkpoints(folder, model, config.average_last)
+    averaged = measure(model, validate)
+    if averaged.loss <= state.best_loss:
+        which = (
+            f"the average of the last {config.average_last} checkpoints"
+            if config.average_last > 1
+            else f"step {state.step}"
+        )
+        return Trained(state, averaged, which)
+    load_best(folder, model)
+    return Trained(state, measure(model, validate), f"step {state.best_step}, better than the average of the last")
 
 
 def measure(model: Transformer, validate: Validate) -> Validation:
@@ -154,6 +175,16 @@ def measure(model: Transformer, validate: Validate) -> Validation:
         validation = validate(model)
     model.train()
     return validation
+
+
+def diverged(step: int, what: str, folder: Path, config: TrainConfig, model: ModelConfig) -> DivergedError:
+    """The error of a training that left the numbers, with what to try."""
+    saved = checkpoints(folder)
+    kept = f"The last checkpoint, {saved[-1].name}, is kept" if saved else "There was no checkpoint yet"
+    return DivergedError(
+        f"step {step}: {what} is not a finite number. {kept}. Try a lower train.learning_rate (its peak is now "
+        f"{peak(config, model):.2g}), a longer train.warmup_steps (now {config.warmup_steps}) or model.norm=pre"
+    )
 
 
 def peak(config: TrainConfig, model: ModelConfig) -> float:

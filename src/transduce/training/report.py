@@ -1,7 +1,6 @@
 """How a training shows itself: a bar on a terminal, lines in a log, rows in metrics.jsonl."""
 
 import json
-import sys
 import time
 from collections import deque
 from pathlib import Path
@@ -84,6 +83,9 @@ class Report:
             file.write(json.dumps({**row, "seconds": round(time.monotonic() - self._started, 3)}) + "\n")
 
 
-def stderr_console() -> Console:
-    """Where everything goes that is not data."""
-    return Console(file=sys.stderr, soft_wrap=True)
+def trim_metrics(metrics: Path, step: int) -> None:
+    """Remove rows after a step, and a last row that was not finished: what a training that was stopped will write again."""
+    if not metrics.is_file():
+        return
+    rows = [line for line in metrics.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("\n")]
+    metrics.write_text("".join(row for row in rows if json.loads(row)["step"] <= step), encoding="utf-8")

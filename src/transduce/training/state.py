@@ -63,7 +63,7 @@ def save_checkpoint(folder: Path, state: State, model: nn.Module, optimizer: tor
     }
     write_folder(folder / f"step-{state.step:08d}", files)
     for old in checkpoints(folder)[:-keep]:
-        shutil.rmtree(old)
+        shutil.rmtree(old.rename(old.with_name(old.name + PARTIAL)))  # renamed first: never half a checkpoint
 
 
 def save_best(folder: Path, state: State, model: nn.Module) -> None:
@@ -81,11 +81,21 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimiz
     return State(**{**values, "position": Position(*values["position"])})
 
 
-def average_checkpoints(folder: Path, model: nn.Module) -> list[int]:
-    """Give the model the mean of the weights of all checkpoints in the folder; returns their steps (section 6.1)."""
-    paths = checkpoints(folder)
+def average_checkpoints(folder: Path, model: nn.Module, last: int) -> list[int]:
+    """Give the model the mean of the weights of the last checkpoints; returns their steps (section 6.1)."""
+    paths = checkpoints(folder)[-last:]
     load_weights(model, average([load_weights_file(path / WEIGHTS) for path in paths]), folder)
     return [int(path.name.removeprefix("step-")) for path in paths]
+
+
+def load_step(path: Path) -> int:
+    """The step of a checkpoint."""
+    return int(read_json(path / STATE)["step"])
+
+
+def load_best(folder: Path, model: nn.Module) -> None:
+    """Give the model the weights with the lowest validation loss."""
+    load_weights(model, load_weights_file(folder / BEST / WEIGHTS), folder / BEST)
 
 
 def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
