@@ -162,7 +162,13 @@ def test_weights_of_another_model_are_refused(folder: Path) -> None:
         load_model(folder)
 
 
-def test_impossible_sizes_are_refused_by_name_before_anything_is_allocated(folder: Path) -> None:
+def test_huge_sizes_are_compared_with_the_weights_before_they_are_allocated(folder: Path) -> None:
+    edit_config(folder, d_model=65_536, d_ff=1_048_576, n_layers=1000)  # some petabytes
+    with pytest.raises(ModelError, match="is missing: weights and config do not belong together"):
+        load_model(folder)
+
+
+def test_impossible_sizes_are_refused_by_name(folder: Path) -> None:
     edit_config(folder, n_layers=10**9)
     with pytest.raises(ModelError, match=r"config\.json: model\.n_layers: Input should be less than or equal to 1000"):
         load_model(folder)

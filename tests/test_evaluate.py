@@ -3,7 +3,7 @@ import torch
 
 from tests.data.test_stream import random_examples
 from transduce.config import ModelConfig
-from transduce.errors import DataError
+from transduce.errors import DataError, UsageError
 from transduce.evaluate import bleu, exact_match, loss
 from transduce.model import Transformer
 
@@ -20,6 +20,11 @@ def test_bleu_depends_on_the_tokenisation_and_says_so() -> None:
     found, references = ["Ti amo molto, amico mio caro."], ["Ti amo molto , amico mio caro ."]
     assert bleu(found, references, "13a").value > bleu(found, references, "none").value
     assert "tok:none" in bleu(found, references, "none").signature
+
+
+def test_an_unknown_tokenisation_names_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="unknown tokenisation 'moses': known: 13a, intl, char, zh, none"):
+        bleu(["a"], ["a"], "moses")
 
 
 def test_exact_match_is_the_percentage_of_equal_lines() -> None:

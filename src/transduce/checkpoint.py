@@ -1,11 +1,11 @@
 """Model folders and the checkpoints of a run: atomic, checked, averaged.
 
 A model folder:
-    config.json            format version, text, model and decode settings
+    config.json            text, model and decode settings
     model.safetensors      the weights, nothing else
     sentencepiece.model    the vocabulary; with text.joint = false also sentencepiece.target.model
     words.txt              the words of the source side of the training text, if they are few enough to keep
-    manifest.json          SHA-256 and size of each file, and the training card: how this model came to be
+    manifest.json          format version, SHA-256 and size of each file, and the card: how this model came to be
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from transduce.config import DecodeConfig, ModelConfig, Section, TextConfig
@@ -38,7 +38,6 @@ BUILTIN = Path(__file__).parent / "builtin" / "en-it"  # the model that ships in
 class FolderConfig(Section):
     """What config.json holds."""
 
-    format: int = FORMAT
     text: TextConfig = TextConfig()
     model: ModelConfig = ModelConfig()
     decode: DecodeConfig = DecodeConfig()
@@ -127,31 +126,44 @@ def load_model(path: Path) -> ModelFolder:
             raise ModelError(
                 f"{folder}: {name} has {len(vocabulary)} pieces, {CONFIG} says {size}: they do not belong together"
             )
-    model = build(config.model)
-    load_weights(model, load_weights_file(folder / WEIGHTS), folder / WEIGHTS)
-    words = frozenset(files[WORDS].decode().split("\n")[:-1]) if WORDS in files else None
-    return ModelFolder(config, model.eval(), source, target, words, manifest.get("card", {}))
+    with torch.device("meta"):  # no memory yet: the config may claim any size
+        model = build(config.model)
+    load_weights(model, parse_weights(files[WEIGHTS], folder / WEIGHTS), folder / WEIGHTS)
+    words = frozenset(files[WORDS].decode(errors="replace").split("\n")[:-1]) if WORDS in files else None
+    card = manifest.get("card")
+    return ModelFolder(config, model.eval(), source, target, words, card if isinstance(card, dict) else {})
 
 
 def load_weights_file(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file."""
     try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise ModelError(f"{path} cannot be read as safetensors: {error}") from None
+        return parse_weights(path.read_bytes(), path)
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def parse_weights(content: bytes, origin: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file's content."""
+    try:
+        return load(content)
+    except SafetensorError as error:
+        raise ModelError(f"{origin} cannot be read as safetensors: {error}") from None
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor], origin: Path) -> None:
-    """Put weights into a model; names and shapes must match exactly."""
+    """Put weights into a model; names and shapes must match exactly. A model on the meta device gets its memory here."""
     parameters = dict(model.named_parameters())
-    for name in parameters.keys() ^ weights.keys():
+    for name in sorted(parameters.keys() ^ weights.keys()):
         side = "is missing" if name in parameters else "is not part of this model"
         raise ModelError(f"{origin}: {name} {side}: weights and config do not belong together")
+    for name, parameter in parameters.items():
+        if parameter.shape != weights[name].shape:
+            found, wanted = tuple(weights[name].shape), tuple(parameter.shape)
+            raise ModelError(f"{origin}: {name} has the shape {found}, the config says {wanted}")
+    if any(parameter.is_meta for parameter in parameters.values()):
+        model.to_empty(device="cpu")
     with torch.no_grad():
-        for name, parameter in parameters.items():
-            if parameter.shape != weights[name].shape:
-                found, wanted = tuple(weights[name].shape), tuple(parameter.shape)
-                raise ModelError(f"{origin}: {name} has the shape {found}, the config says {wanted}")
+        for name, parameter in model.named_parameters():
             parameter.copy_(weights[name])
 
 
@@ -197,6 +209,8 @@ def read_json(path: Path) -> dict[str, Any]:
         value = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise ModelError(f"{path} is missing: this is not a whole model folder") from None
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not valid JSON: {error}") from None
     if not isinstance(value, dict):
@@ -231,6 +245,8 @@ def _read_checked(folder: Path, name: str, entry: Mapping[str, Any]) -> bytes:
         content = path.read_bytes()
     except FileNotFoundError:
         raise ModelError(f"{path} is missing: the manifest lists it; copy the folder again, whole") from None
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror}") from None
     if len(content) != entry.get("bytes"):
         raise ModelError(f"{path} is damaged: {len(content)} of {entry.get('bytes')} bytes; copy the folder again")
     if sha256(content) != entry.get("sha256"):

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 import torch
 from sacrebleu.metrics.bleu import BLEU
 
+from transduce.config import nearest
 from transduce.data.batch import Example
 from transduce.data.stream import in_order
-from transduce.errors import DataError
+from transduce.errors import DataError, UsageError
 from transduce.model import Transformer
 from transduce.training.loss import batch_loss
+
+TOKENIZERS = ("13a", "intl", "char", "zh", "none")  # sacreBLEU's that need nothing else
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class Score:
 def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> Score:
     """Corpus BLEU on detokenised text, by sacreBLEU. `tokenize="none"` for text that is tokenised already."""
     check_lengths(hypotheses, references)
+    if tokenize not in TOKENIZERS:
+        raise UsageError(f"unknown tokenisation {tokenize!r}: {nearest(tokenize, TOKENIZERS)}")
     metric = BLEU(tokenize=tokenize, force=True)
     value = metric.corpus_score(list(hypotheses), [list(references)]).score
     return Score("BLEU", float(value), str(metric.get_signature()))
@@ -47,11 +52,9 @@ def loss(model: Transformer, examples: Sequence[Example], batch_tokens: int = 40
     return Score("loss", total / n_tokens, f"nats|pieces:{n_tokens}")
 
 
-def check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """As many translations as references, and at least one."""
-    if len(hypotheses) != len(references):
-        raise DataError(
-            f"{len(hypotheses)} translations but {len(references)} references: line n must belong to line n"
-        )
+def check_lengths(lines: Sequence[str], references: Sequence[str], what: str = "translations") -> None:
+    """As many lines as references, and at least one."""
+    if len(lines) != len(references):
+        raise DataError(f"{len(lines)} {what} but {len(references)} references: line n must belong to line n")
     if not references:
         raise DataError("nothing to evaluate: no line")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -96,19 +97,13 @@ def test_a_batch_gives_each_sentence_what_it_gets_alone(seeds: list[int], width:
     assert together == alone
 
 
-def test_a_wider_beam_never_finds_a_worse_best_when_it_is_wide_enough() -> None:
-    for seed in range(10):
-        best, _ = brute_force(seed, 4, power_penalty(1.0))[0], None
-        [found] = search(table_step, start(seed), [4], width=3, penalty=power_penalty(1.0))
-        assert found[0].score <= best[0] + 1e-6
-
-
 def test_the_length_limit_ends_a_hypothesis_and_says_so() -> None:
-    for seed in range(10):
+    for seed in range(30):
         [found] = search(table_step, start(seed), [3], width=2)
         for hypothesis in found:
             assert len(hypothesis.ids) <= 2
-            assert hypothesis.truncated == (len(hypothesis.ids) == 2)
+            chose_to_end = int(next_log_probs(seed, (SOS, *hypothesis.ids)).argmax()) == EOS
+            assert hypothesis.truncated == (len(hypothesis.ids) == 2 and not chose_to_end)
 
 
 def test_a_forbidden_piece_is_never_written() -> None:
@@ -137,8 +132,8 @@ def chain_step(probabilities: list[float]) -> Step[Prefixes]:
 
 
 def draw(n: int, probabilities: list[float], **how: Any) -> list[Hypothesis]:
-    generator = torch.Generator().manual_seed(0)
-    found = search(chain_step(probabilities), start(*range(n)), [9] * n, select=sampler(generator, **how))
+    generators = [np.random.default_rng([0, i]) for i in range(n)]
+    found = search(chain_step(probabilities), start(*range(n)), [9] * n, select=sampler(generators, **how))
     return [hypotheses[0] for hypotheses in found]
 
 
@@ -170,5 +165,5 @@ def test_draws_follow_the_tempered_distribution(temperature: float) -> None:
         assert abs(drawn.count(piece) / 10_000 - p) < 4.9 * deviation
 
 
-def test_the_same_seed_draws_the_same() -> None:
-    assert draw(20, [0.2, 0.5, 0.3]) == draw(20, [0.2, 0.5, 0.3])
+def test_the_same_seed_draws_the_same_whoever_stands_beside_it() -> None:
+    assert draw(20, [0.2, 0.5, 0.3])[:7] == draw(7, [0.2, 0.5, 0.3])

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from transduce.config import DecodeConfig, ModelConfig
 from transduce.data.batch import encode_source, pad
 from transduce.decode import translator as module
 from transduce.decode.translator import Sampling, Translator, load
-from transduce.errors import DataError, ModelError
+from transduce.errors import DataError, ModelError, UsageError
 from transduce.text.grammar import generate
 from transduce.text.vocabulary import EOS, PAD, SOS
 
@@ -76,7 +77,7 @@ def test_order_is_kept_and_blank_stays_blank_whatever_the_batches(
 
 def test_words_that_were_not_in_the_training_text_are_named(translator: Translator) -> None:
     [found] = translator.translate(["I love elephants and xylophones, elephants!"])
-    assert found.unseen == ("elephants", "xylophones")
+    assert found.unseen == ("elephants", "xylophones", ",", "!")
     assert translator.translate(["I love you very much"])[0].unseen == ()
 
 
@@ -84,21 +85,17 @@ def test_a_model_that_kept_no_words_names_none(untrained_folder: ModelFolder) ->
     assert Translator(replace(untrained_folder, words=None)).unseen_words("elephants") == ()
 
 
-def test_the_maximum_length_is_the_input_plus_fifty_unless_said(untrained_folder: ModelFolder) -> None:
-    """An untrained model rambles: it must be stopped, and say so."""
+def test_the_maximum_length_is_the_input_plus_fifty_unless_said(
+    untrained_folder: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that would never end of itself is stopped, and says so."""
     translator = Translator(untrained_folder)
-    with torch.no_grad():
-        translator.model.target_embedding.weight[EOS] -= 100 * torch.sign(
-            translator.model.target_embedding.weight.mean(0)
-        )
-    n_source = len(translator.source_vocabulary.encode("I love you")) + 1
-    [[free]] = translator.search([translator.source_vocabulary.encode("I love you")], DecodeConfig(beam=1))
-    [[bound]] = translator.search(
-        [translator.source_vocabulary.encode("I love you")], DecodeConfig(beam=1, max_length=5)
-    )
-    assert len(bound.ids) <= 4
-    assert len(free.ids) <= n_source + 50 - 1
-    assert free.truncated == (len(free.ids) == n_source + 49)
+    monkeypatch.setattr(translator.model, "logits", lambda hidden: torch.arange(700.0).expand(len(hidden), 700))
+    source = translator.source_vocabulary.encode("I love you")
+    [[free]] = translator.search([source], DecodeConfig(beam=1))
+    [[bound]] = translator.search([source], DecodeConfig(beam=1, max_length=5))
+    assert (len(bound.ids), bound.truncated) == (5, True)
+    assert (len(free.ids), free.truncated) == (len(source) + 50, True)
 
 
 def test_sampling_depends_on_the_seed_alone(translator: Translator) -> None:
@@ -120,9 +117,64 @@ def test_a_single_string_is_refused_with_the_remedy(translator: Translator) -> N
         translator.translate("I love you")
 
 
-def test_an_endless_text_is_refused_before_memory_is(translator: Translator) -> None:
-    with pytest.raises(DataError, match=r"text 2 has [\d,]+ pieces, the most is 4,096: split it into sentences"):
-        translator.translate(["I love you", "x" * 10_000])
+def test_an_endless_text_is_cut_and_says_so(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_PIECES", 5)
+    short, long = translator.translate(["I love you very much", "I love you very much today"], max_length=9)
+    assert (short.text, short.cut) == ("Ti amo molto", False)
+    assert (long.text, long.cut) == ("Ti amo molto", True)
+
+
+def test_a_model_with_learned_positions_reads_and_writes_no_further_than_they_go(untrained_folder: ModelFolder) -> None:
+    shape = untrained_folder.config.model.model_dump()
+    config = ModelConfig(**{**shape, "positions": "learned", "max_positions": 11})
+    model = build(config).eval()
+    translator = Translator(replace(untrained_folder, config=FolderConfig(model=config), model=model))
+    [found] = translator.translate(["I love you very much and I love you very much and I love you very much"])
+    assert found.cut
+    assert translator.limit(10, DecodeConfig()) == 11
+
+
+def test_texts_may_come_from_a_generator(translator: Translator) -> None:
+    assert [t.text for t in translator.translate(text for text in ["I love you very much"])] == ["Ti amo molto"]
+
+
+def test_half_a_surrogate_pair_is_refused(translator: Translator) -> None:
+    with pytest.raises(DataError, match="half of a surrogate pair"):
+        translator.translate(["a \udcff b"])
+
+
+def test_a_model_whose_weights_are_not_numbers_says_so(untrained_folder: ModelFolder) -> None:
+    with torch.no_grad():
+        next(untrained_folder.model.parameters()).fill_(float("nan"))
+    with pytest.raises(ModelError, match="the model's scores are not numbers"):
+        Translator(untrained_folder).translate(["I love you"])
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"temperature": -1.0}, "temperature is -1.0: wanted 0, or 0.01 to 100"),
+        ({"temperature": float("nan")}, "temperature is nan"),
+        ({"top_p": 0.0}, "wanted top_k >= 0, 0 < top_p <= 1, seed >= 0"),
+        ({"top_k": -1}, "wanted top_k >= 0"),
+        ({"seed": -1}, "seed >= 0"),
+    ],
+)
+def test_impossible_ways_of_drawing_are_refused(how: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Sampling(**how)
+
+
+def test_a_draw_does_not_depend_on_its_neighbours(translator: Translator) -> None:
+    hot = Sampling(temperature=1.5)
+    together = translator.translate(SOURCES[:10], sampling=hot)
+    alone = [translator.translate([text], sampling=replace(hot, first=i))[0] for i, text in enumerate(SOURCES[:10])]
+    assert [t.text for t in together] == [t.text for t in alone]
+
+
+def test_no_translation_holds_a_line_break(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translator.target_vocabulary, "decode", lambda ids: "a\r\nb\u2028c\n")
+    assert translator.translate(["I love you"])[0].text == "a b\u2028c "
 
 
 def test_a_language_model_cannot_translate(untrained_folder: ModelFolder) -> None:

@@ -5,7 +5,7 @@ from torch import nn
 from transduce.config import ModelConfig
 from transduce.errors import ConfigError
 from transduce.model import LanguageModel, Transformer
-from transduce.model.layers import EPSILON, DecoderLayer, EncoderLayer
+from transduce.model.layers import EPSILON, AddAndNorm, DecoderLayer, EncoderLayer
 from transduce.model.transformer import count_parameters
 
 VARIANTS = [
@@ -153,6 +153,28 @@ def test_dropout_acts_in_training_only(model_config: ModelConfig) -> None:
     assert torch.equal(model(source, all_real(source), target), model(source, all_real(source), target))
     model.train()
     assert not torch.allclose(model(source, all_real(source), target), model(source, all_real(source), target))
+
+
+def test_dropout_falls_on_the_answer_of_a_sublayer_before_it_is_added(model_config: ModelConfig) -> None:
+    """Section 5.4. With nearly everything dropped, LayerNorm(x + Dropout(y)) is LayerNorm(x), whatever y."""
+    layer = AddAndNorm(ModelConfig(**{**model_config.model_dump(), "dropout": 0.999999})).train()
+    x, y = torch.randn(2, 5, 22), torch.randn(2, 5, 22)
+    torch.testing.assert_close(layer(x, y), layer.norm(x))
+    assert not torch.allclose(layer.eval()(x, y), layer.norm(x))
+
+
+def test_dropout_falls_on_the_sum_of_embedding_and_position(model_config: ModelConfig) -> None:
+    embedding = make(model_config, dropout=0.5).source_embedding.train()
+    ids = random_ids(3, 50)
+    dropped, whole = embedding(ids), embedding.eval()(ids)
+    kept = dropped != 0
+    assert 0.4 < kept.float().mean() < 0.6
+    torch.testing.assert_close(dropped[kept], 2 * whole[kept])
+
+
+def test_a_model_in_bfloat16_runs(model: Transformer) -> None:
+    source, target = random_ids(2, 5), random_ids(2, 7)
+    assert model.bfloat16()(source, all_real(source), target).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])

@@ -1,7 +1,10 @@
 """Drawing the next piece instead of taking the best: temperature, top-k, top-p."""
 
+from collections.abc import Sequence
+
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from transduce.decode.search import NEVER, Candidates, Select
@@ -27,19 +30,33 @@ def reshape_distribution(
     return log_probs
 
 
-def sampler(generator: torch.Generator, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> Select:
-    """A selection for `search` of width 1 that draws one piece a sentence. Temperature 0 takes the best.
+def sampler(
+    generators: Sequence[np.random.Generator], temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0
+) -> Select:
+    """A selection for `search` of width 1 that draws one piece a sentence, each sentence from its own random numbers.
 
-    The score stays the model's own log-probability of what was drawn.
+    So a draw does not depend on the neighbours in the batch. Temperature 0 takes the best. The score stays the model's own
+    log-probability of what was drawn.
     """
 
-    def select(scores: Float[Tensor, "sentence 1"], log_probs: Float[Tensor, "sentence 1 vocab"]) -> Candidates:
+    def select(
+        scores: Float[Tensor, "sentence 1"],
+        log_probs: Float[Tensor, "sentence 1 vocab"],
+        sentences: Int[Tensor, " sentence"],
+    ) -> Candidates:
         if temperature == 0:
             piece = log_probs[:, 0].argmax(dim=-1, keepdim=True)
         else:
             shaped = reshape_distribution(log_probs[:, 0], temperature, top_k, top_p)
-            piece = torch.multinomial(shaped.exp(), 1, generator=generator)
+            uniform = torch.tensor([generators[i].random() for i in sentences.tolist()], dtype=torch.float64)
+            piece = draw(shaped, uniform)
         score = scores + log_probs[:, 0].gather(1, piece)
         return Candidates(beam=torch.zeros_like(piece), piece=piece, score=score)
 
     return select
+
+
+def draw(log_probs: Float[Tensor, "row vocab"], uniform: Float[Tensor, " row"]) -> Int[Tensor, "row 1"]:
+    """The piece at which the cumulative probability passes a number drawn uniformly from 0 to 1."""
+    cumulative = log_probs.double().exp().cumsum(dim=-1)
+    return torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)

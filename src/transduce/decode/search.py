@@ -2,7 +2,7 @@
 
     Step    (ids, cache) -> (log_probs, cache): read one piece a row, say how likely each next piece is
     Rule    (prefixes, log_probs) -> log_probs: forbid or favour pieces
-    Select  (scores, log_probs) -> candidates: who may go on; `top_k` is beam search, `transduce.decode.sample` draws
+    Select  (scores, log_probs, sentences) -> candidates: who may go on; `top_k` is beam search, `decode.sample` draws
 
 Rows are `n_sentences * width` hypotheses, those of a sentence side by side. Scores are sums of log-probabilities, higher is better.
 """
@@ -45,7 +45,7 @@ class Candidates(NamedTuple):
     score: Float[Tensor, "sentence candidate"]
 
 
-Select = Callable[[Tensor, Tensor], Candidates]
+Select = Callable[[Tensor, Tensor, Tensor], Candidates]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,11 @@ def paper_penalty(alpha: float) -> Penalty:
     return lambda length: float(((5 + length) / 6) ** alpha)
 
 
-def top_k(scores: Float[Tensor, "sentence width"], log_probs: Float[Tensor, "sentence width vocab"]) -> Candidates:
+def top_k(
+    scores: Float[Tensor, "sentence width"],
+    log_probs: Float[Tensor, "sentence width vocab"],
+    sentences: Int[Tensor, " sentence"],
+) -> Candidates:
     """The 2 * width best continuations: even if width of them end here, width are left to go on."""
     width, vocab = log_probs.shape[1:]
     total = scores[:, :, None] + log_probs
@@ -105,8 +109,10 @@ def search(
         for rule in rules:
             log_probs = rule(prefixes, log_probs)
         at_limit = limits[sentences] <= length
-        log_probs = _end_at_limit(log_probs.view(len(sentences), width, -1), at_limit)  # sentence width vocab
-        beam, piece, score = select(scores, log_probs)
+        log_probs = log_probs.view(len(sentences), width, -1)
+        would_end = log_probs.argmax(dim=-1) == EOS  # sentence width
+        log_probs = _end_at_limit(log_probs, at_limit)
+        beam, piece, score = select(scores, log_probs, sentences)
 
         is_end = piece == EOS
         ending = is_end & score.isfinite()
@@ -114,7 +120,8 @@ def search(
         rows = beam + torch.arange(len(sentences))[:, None] * width  # sentence candidate -> row
         for i, j in ending.nonzero().tolist():
             ids, log_prob = tuple(prefixes[rows[i, j], 1:].tolist()), float(score[i, j])
-            hypothesis = Hypothesis(ids, log_prob, log_prob / penalty(length), truncated=bool(at_limit[i]))
+            truncated = bool(at_limit[i] and not would_end[i, beam[i, j]])
+            hypothesis = Hypothesis(ids, log_prob, log_prob / penalty(length), truncated)
             finished[sentences[i]].append(hypothesis)
 
         scores, kept = score.masked_fill(is_end, NEVER).topk(min(width, score.shape[1]), dim=1)

@@ -1,10 +1,11 @@
 """Text in, text out: a model folder at work."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -25,14 +26,15 @@ from transduce.decode.search import (
     search,
     top_k,
 )
-from transduce.errors import DataError, ModelError
+from transduce.errors import ModelError, UsageError
 from transduce.model import Transformer
 from transduce.model.cache import Cache
 from transduce.text.vocabulary import PAD
 
 EXTRA_LENGTH = 50  # a translation may be this much longer than its source (section 6.1)
 ROWS_TOKENS = 8192  # pieces of sources decoded together, beams counted
-WORD = re.compile(r"\w+")
+WORD = re.compile(r"\w+|[^\w\s]")
+LINE_BREAKS = re.compile(r"[\r\n]+")
 MOST_PIECES = 4096  # of one source; attention needs the square of it in memory
 
 
@@ -44,6 +46,15 @@ class Sampling:
     top_k: int = 0  # 0: all
     top_p: float = 1.0
     seed: int = 1
+    first: int = 0  # the number of the first text: text i draws from (seed, first + i)
+
+    def __post_init__(self) -> None:
+        if not (0.01 <= self.temperature <= 100 or self.temperature == 0):
+            raise UsageError(f"temperature is {self.temperature}: wanted 0, or 0.01 to 100")
+        if not (self.top_k >= 0 and 0 < self.top_p <= 1 and self.seed >= 0):
+            raise UsageError(
+                f"top_k is {self.top_k}, top_p {self.top_p}, seed {self.seed}: wanted top_k >= 0, 0 < top_p <= 1, seed >= 0"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +65,15 @@ class Translation:
     text: str
     score: float = 0.0  # log-probability after the length penalty, higher is better
     truncated: bool = False  # stopped at the maximum length
-    unseen: tuple[str, ...] = ()  # words of the source that were not in the training text
+    cut: bool = False  # the source was too long and only its beginning was translated
+    unseen: tuple[str, ...] = ()  # words and signs of the source that were not in the training text
 
     def __str__(self) -> str:
         return self.text
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text as `Translator` compares them with those of the training text."""
+    """The words and signs of a text, as `Translator` compares them with those of the training text."""
     return WORD.findall(text)
 
 
@@ -107,7 +119,7 @@ class Translator:
 
     def translate(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         beam: int | None = None,
         alpha: float | None = None,
         max_length: int | None = None,
@@ -119,22 +131,25 @@ class Translator:
         """
         if isinstance(texts, str):
             raise TypeError("translate takes a list of texts: write translate([text])")
+        texts = list(texts)
         config = self.settings(beam, alpha, max_length)
         found = [Translation(text, "") for text in texts]
         worth_it = [i for i, text in enumerate(texts) if text.strip()]
         sources = self.source_vocabulary.encode_batch([texts[i] for i in worth_it])
-        for i, ids in zip(worth_it, sources, strict=True):
-            if len(ids) > MOST_PIECES:
-                raise DataError(
-                    f"text {i + 1} has {len(ids):,} pieces, the most is {MOST_PIECES:,}: split it into sentences"
+        most = self.most_pieces()
+        cut = [ids[:most] for ids in sources]
+        for i, ids, hypotheses in zip(worth_it, sources, self.search(cut, config, sampling), strict=True):
+            if not hypotheses:
+                raise ModelError(
+                    "the model's scores are not numbers: its weights are damaged, or its training diverged"
                 )
-        for i, hypotheses in zip(worth_it, self.search(sources, config, sampling), strict=True):
             best = hypotheses[0]
             found[i] = Translation(
                 source=texts[i],
-                text=self.target_vocabulary.decode(best.ids),
+                text=LINE_BREAKS.sub(" ", self.target_vocabulary.decode(best.ids)),
                 score=best.score,
                 truncated=best.truncated,
+                cut=len(ids) > most,
                 unseen=self.unseen_words(texts[i]),
             )
         return found
@@ -146,15 +161,17 @@ class Translator:
         select: Select = top_k
         width = config.beam
         if sampling is not None:
-            generator = torch.Generator().manual_seed(sampling.seed)
-            select, width = sampler(generator, sampling.temperature, sampling.top_k, sampling.top_p), 1
+            width = 1
         encoded = [encode_source(ids) for ids in sources]
         order = sorted(range(len(encoded)), key=lambda i: len(encoded[i]))
         found: list[list[Hypothesis]] = [[] for _ in sources]
         for batch in cut_batches([len(encoded[i]) * width for i in order], ROWS_TOKENS):
             chosen = [order[i] for i in batch]
             source = pad([encoded[i] for i in chosen])
-            limits = [config.max_length or len(encoded[i]) + EXTRA_LENGTH for i in chosen]
+            limits = [self.limit(len(sources[i]), config) for i in chosen]
+            if sampling is not None:
+                generators = [np.random.default_rng([sampling.seed, sampling.first + i]) for i in chosen]
+                select = sampler(generators, sampling.temperature, sampling.top_k, sampling.top_p)
             with torch.inference_mode():
                 hypotheses = search(
                     model_step(self.model),
@@ -169,7 +186,17 @@ class Translator:
                 found[i] = best
         return found
 
+    def most_pieces(self) -> int:
+        """Pieces of a source that can be read: learned positions end, and memory grows with the square."""
+        config = self.model.config
+        return min(MOST_PIECES, config.max_positions - 1) if config.positions == "learned" else MOST_PIECES
+
+    def limit(self, n_source: int, config: DecodeConfig) -> int:
+        """Pieces a translation may have, [EOS] counted (section 6.1: input + 50)."""
+        limit = (config.max_length or n_source + EXTRA_LENGTH) + 1
+        return min(limit, self.model.config.max_positions) if self.model.config.positions == "learned" else limit
+
     def unseen_words(self, text: str) -> tuple[str, ...]:
-        """The words of a text that were not in the training text, where the model kept those."""
+        """The words and signs of a text that were not in the training text, where the model kept those."""
         words = self.folder.words
         return () if words is None else tuple(dict.fromkeys(word for word in words_of(text) if word not in words))

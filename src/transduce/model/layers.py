@@ -86,8 +86,9 @@ class DecoderLayer(nn.Module):
 
     def start(self, memory: Float[Tensor, "batch source d_model"] | None) -> LayerCache:
         """The cache before the first target piece: the source's keys and values, computed once."""
-        if self.cross_attention is None or memory is None:
+        if self.cross_attention is None:
             return LayerCache()
+        assert memory is not None, "a decoder with cross-attention has a source"
         return LayerCache(source=self.cross_attention.keys_values(memory))
 
     def forward(
@@ -101,7 +102,8 @@ class DecoderLayer(nn.Module):
         y = self.self_attention_norm.input(x)
         target = remember(cache.target, self.self_attention.keys_values(y))
         x = self.self_attention_norm(x, self.self_attention(y, target, target_mask))
-        if self.cross_attention is not None and cache.source is not None:
+        if self.cross_attention is not None:
+            assert cache.source is not None, "a cache made by `start` of this layer"
             y = self.cross_attention_norm.input(x)
             x = self.cross_attention_norm(x, self.cross_attention(y, cache.source, source_mask))
         y = self.feed_forward_norm.input(x)

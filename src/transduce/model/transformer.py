@@ -35,7 +35,7 @@ class Embedding(nn.Module):
         """The vectors of pieces that stand at positions start, start+1, ..."""
         d_model, length = self.weight.shape[1], ids.shape[1]
         if self.positions is None:
-            positions = sinusoids(start, length, d_model, ids.device)
+            positions = sinusoids(start, length, d_model, ids.device).to(self.weight.dtype)
         else:
             positions = self.positions(start, length)
         return self.dropout(F.embedding(ids, self.weight) * math.sqrt(d_model) + positions)

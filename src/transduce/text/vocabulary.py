@@ -16,9 +16,9 @@ from transduce.errors import ConfigError, DataError, ModelError
 
 PAD, SOS, EOS, UNKNOWN = 0, 1, 2, 3
 SPECIAL_PIECES = ("[PAD]", "[SOS]", "[EOS]", "[UNK]")
-SMALLEST = len(SPECIAL_PIECES) + 256  # the special pieces and a piece for each byte
 SPACE = "▁"  # U+2581, how SentencePiece writes a space inside a piece
 SENTENCES_TO_LEARN_FROM = 2_000_000
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 CHARACTER_COVERAGE = 0.9999  # of the text; rarer characters are written as bytes
 
 # SentencePiece reads U+2581 in a text as a space. To keep the character, it is sent in under the name of a character that Unicode
@@ -27,7 +27,7 @@ STAND_INS = tuple(chr(code) for code in range(0xFDD0, 0xFDF0))
 
 
 class Vocabulary:
-    """The pieces of a language, or of two: immutable, made by `learn` or `from_bytes`."""
+    """The pieces of a language, or of two: immutable, made by `learn`, or from the bytes of a SentencePiece model."""
 
     def __init__(self, model: bytes) -> None:
         try:
@@ -53,14 +53,18 @@ class Vocabulary:
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without [SOS] and [EOS]."""
-        if SPACE in text:
-            return self._encode_with_visible_spaces(text)
-        return list(self._processor.encode(text))
+        return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of several texts at once, on all cores."""
+        for text in texts:
+            if LONE_SURROGATE.search(text):
+                raise DataError(f"a text holds half of a surrogate pair, which is no character: {text[:80]!r}")
         ids: list[list[int]] = self._processor.encode(list(texts))
-        return [self.encode(text) if SPACE in text else found for text, found in zip(texts, ids, strict=True)]
+        return [
+            self._encode_with_visible_spaces(text) if SPACE in text else found
+            for text, found in zip(texts, ids, strict=True)
+        ]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids; special pieces are silent."""
