@@ -40,10 +40,10 @@ test-slow: .venv/.dev
 	$(BIN)/pytest -m slow
 
 builtin: .venv/.run
-	$(BIN)/python -m transduce.app.builtin
+	GOMP_SPINCOUNT=1000 $(BIN)/python -m transduce.app.builtin
 
 picture: .venv/.run
-	$(BIN)/python docs/picture.py
+	GOMP_SPINCOUNT=1000 $(BIN)/python docs/picture.py
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .hypothesis

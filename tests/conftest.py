@@ -1,7 +1,10 @@
 """Small models and texts that several tests share. Dimensions are different primes, so that a swapped axis cannot pass by luck."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
+
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # before torch: as the command line does, see docs/decisions.md
 
 import pytest
 import torch

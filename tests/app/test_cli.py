@@ -42,6 +42,7 @@ def test_one_line_out_for_each_line_in_and_blank_stays_blank(transduce: Run) -> 
     assert code == 0
     assert lines[:4] == ["Ti amo molto", "", "", "Il tuo gatto è un bel gatto"]
     assert len(lines) == 6
+    assert lines[4]
     assert lines[5] == ""
 
 
@@ -70,6 +71,7 @@ def test_json_has_the_whole_record(transduce: Run) -> None:
     assert record["text"] == "Ti amo molto"
     assert record["score"] < 0
     assert record["unseen"] == []
+    assert record["truncated"] is record["cut"] is False
 
 
 def test_sampling_by_seed(transduce: Run) -> None:
@@ -90,8 +92,7 @@ def test_from_two_text_files_to_a_translation(
         "corpus: 200 pairs",
         "validation: 10 of them split off",
         "preset nano: as asked",
-        "train.steps 4: as asked",
-        "data.batch_tokens 1,024: small corpora learn better from small batches",
+        "data.batch_tokens 1,024: what suits 190 pairs",
         "parameters",
         "validation loss",
         "finished:",
@@ -155,6 +156,23 @@ def test_an_interrupted_training_goes_on_where_it_was(
     assert "continuing from step-00000002" in err
 
 
+def test_a_training_stopped_while_its_folder_was_made_can_start_again(
+    transduce: Run, write_corpus: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    source, target = write_corpus()
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "run" / "data.json").write_text("{")
+    assert transduce("train", tmp_path / "run", "--source", source, "--target", target, *TINY, *SHORT)[0] == 0
+
+
+def test_lines_are_drawn_differently_however_they_arrive(transduce: Run) -> None:
+    lines = transduce("translate", "--sample", "--temperature", 2, stdin=b"Your cat is a lovely cat\n" * 2000)[1].split(
+        "\n"
+    )[:-1]
+    assert len(lines) == 2000
+    assert lines[:200] != lines[1000:1200]
+
+
 def test_scores_of_given_translations(transduce: Run, tmp_path: Path) -> None:
     (tmp_path / "h").write_text("Ti amo molto\nCiao amico mio caro\n")
     (tmp_path / "r").write_text("Ti amo molto\nCiao mio caro amico\n")
@@ -203,12 +221,14 @@ def test_every_kind_of_bad_input_has_its_message_and_exit_code(transduce: Run, t
         (("full", "two"), 66, "is a folder, wanted a text file"),
         (("three", "two"), 65, "three has 3 lines"),
         (("empty", "empty"), 65, "hold no pair to learn from"),
-        (("one", "one"), 65, "1 pairs are too few: wanted at least 2"),
+        (("one", "one"), 65, "1 pairs with 1 different sources are too few to split 1 off"),
         (("two", "two", "--set", "train.stepz=3"), 78, "unknown setting 'train.stepz': did you mean 'train.steps'?"),
         (("two", "two", "--set", "train.steps=0"), 78, "train.steps is 0"),
         (("two", "two", "--preset", "bas"), 78, "unknown preset 'bas': did you mean 'base'?"),
-        (("two", "two", "--valid-source", "x"), 78, "give both --valid-source and --valid-target"),
+        (("two", "two", "--valid-source", "x"), 2, "give both --valid-source and --valid-target"),
         (("two", "two", "--set", "text.vocab_size=5000"), 78, "this corpus gives at most"),
+        (("two", "two", "--set", "model.kind=decoder-only"), 78, "sentence pairs train an encoder-decoder"),
+        (("two", "two", "--set", "model.vocab_size=9"), 78, "set text.vocab_size instead"),
         (("two", "two", "--config", tmp_path / "gone.toml"), 66, "no settings file"),
     ):
         code, err = train(*arguments)
@@ -232,6 +252,21 @@ def test_every_kind_of_bad_input_has_its_message_and_exit_code(transduce: Run, t
             "1 translations but 2 references",
         ),
         (("info", "--preset", "base", "-m", tmp_path), 2, "give either -m MODEL or --preset NAME"),
+        (
+            ("evaluate", "--source", tmp_path / "one", "--reference", tmp_path / "two"),
+            65,
+            "1 source lines but 2 references",
+        ),
+        (
+            ("evaluate", "--hypothesis", tmp_path / "one", "--reference", tmp_path / "one", "--beam", 3),
+            2,
+            "leave out --model",
+        ),
+        (("info", "--vocab", 300), 2, "--vocab is for a preset"),
+        (("translate", "--top-k", 3), 2, "--top-k is for drawing: add --sample"),
+        (("translate", "--sample", "--beam", 3), 2, "--sample draws and does not search"),
+        (("translate", "--sample", "--temperature", "inf"), 2, "temperature is inf"),
+        (("translate", "-m", "x" * 300), 74, "File name too long"),
         (("translate", "--beam", "0"), 78, "decode.beam is 0"),
         (("translate", "--beam", "four"), 2, "valid integer"),
         (("nonsense",), 2, "No such command 'nonsense'"),

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from rich.console import Console
 
 from transduce.app.demo import TRAIN_SEED, score_held_out, train_grammar
 from transduce.checkpoint import BUILTIN, save_model
 from transduce.config import Layer
 from transduce.decode.translator import load
-from transduce.training.report import stderr_console
 
 N_PAIRS = 400_000
 RECIPE: Layer = {
@@ -25,7 +25,7 @@ RECIPE: Layer = {
 
 def main() -> None:
     """Train, store, load what was stored, score that, and write the scores on its card."""
-    console = stderr_console()
+    console = Console(stderr=True, soft_wrap=True)
     with tempfile.TemporaryDirectory() as temporary:
         folder = train_grammar(Path(temporary) / "run", RECIPE, console, N_PAIRS).folder
     card = {

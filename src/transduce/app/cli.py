@@ -4,24 +4,26 @@ Nothing heavy is imported before a command needs it, so that `--help` answers at
 """
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Iterator
-from itertools import islice
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
 
 from transduce.config import Layer, parse_assignment, read_toml
-from transduce.errors import TransduceError, UsageError
+from transduce.errors import StorageError, TransduceError, UsageError
+from transduce.text.corpus import BYTE_ORDER_MARK
 
 if TYPE_CHECKING:
     from transduce.decode.translator import Translation
     from transduce.evaluate import Score
 
-LINES_AT_ONCE = 512
+READ_AT_ONCE = 1 << 15  # bytes of standard input, at most, before they are translated
 
 app = typer.Typer(
     help="The Transformer of 'Attention Is All You Need': from two text files to a translator.",
@@ -38,11 +40,22 @@ Json = Annotated[bool, typer.Option("--json", help="for programs: one JSON objec
 
 def main() -> None:
     """Run the command line; our own errors become one line on stderr and their exit code."""
+    # Before torch is there: its threads shall spin only briefly while they wait for each other, then sleep. On a machine whose
+    # cores are busy with something else, long spinning made training many times slower (docs/decisions.md).
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends us quietly
     try:
         app()
     except TransduceError as error:
-        print(f"transduce: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _end(str(error), error.exit_code)
+    except OSError as error:
+        _end(f"{error.filename}: {error.strerror}" if error.filename else str(error), StorageError.exit_code)
+
+
+def _end(message: str, exit_code: int) -> NoReturn:
+    print(f"transduce: {message}", file=sys.stderr)
+    sys.exit(exit_code)
 
 
 def _print_version(wanted: bool) -> None:
@@ -112,31 +125,32 @@ def translate(
     ] = None,
     max_length: Annotated[int | None, typer.Option(help="most pieces of a translation; left out, input + 50")] = None,
     sample: Annotated[bool, typer.Option("--sample", help="draw translations instead of searching the best")] = False,
-    temperature: Annotated[float, typer.Option(min=0.0, help="with --sample: below 1 sharper, above 1 wilder")] = 1.0,
-    top_k: Annotated[int, typer.Option(min=0, help="with --sample: only the k likeliest pieces; 0 is all")] = 0,
-    top_p: Annotated[float, typer.Option(min=0.01, max=1.0, help="with --sample: the likeliest that reach p")] = 1.0,
-    seed: Annotated[int, typer.Option(min=0, help="with --sample: same seed, same draw")] = 1,
+    temperature: Annotated[float | None, typer.Option(help="with --sample: below 1 sharper, above 1 wilder")] = None,
+    top_k: Annotated[int | None, typer.Option(help="with --sample: only the k likeliest pieces")] = None,
+    top_p: Annotated[float | None, typer.Option(help="with --sample: only the likeliest pieces that reach p")] = None,
+    seed: Annotated[int | None, typer.Option(help="with --sample: same seed, same draws; 1 if not said")] = None,
     as_json: Json = False,
 ) -> None:
     """Translate standard input, line by line: one line out for each line in, blank stays blank.
 
     echo "I love you very much" | transduce translate
     """
+    how = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    given = {name: value for name, value in how.items() if value is not None}
+    if given and not sample:
+        raise UsageError(f"--{next(iter(given)).replace('_', '-')} is for drawing: add --sample")
+    if sample and (beam is not None or alpha is not None):
+        raise UsageError("--sample draws and does not search: leave out --beam and --alpha")
     from transduce.decode.translator import Sampling, load
 
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends us quietly
     translator = load(model)
-    sampling = Sampling(temperature, top_k, top_p, seed) if sample else None
-    lines = _stdin_lines()
     n_read = 0
-    while chunk := list(islice(lines, 1 if sys.stdin.isatty() else LINES_AT_ONCE)):
-        for translation in translator.translate(chunk, beam, alpha, max_length, sampling):
+    for lines in _stdin_lines():
+        sampling = Sampling(**given, first=n_read) if sample else None  # type: ignore[arg-type]  # each is of its own type
+        for translation in translator.translate(lines, beam, alpha, max_length, sampling):
             n_read += 1
             _warn(n_read, translation)
-            text = " ".join(translation.text.splitlines())
-            if as_json:
-                record = {"source": translation.source, "text": text, "score": translation.score}
-                text = json.dumps({**record, "unseen": translation.unseen, "truncated": translation.truncated})
+            text = json.dumps(asdict(translation), ensure_ascii=False) if as_json else translation.text
             sys.stdout.buffer.write(text.encode() + b"\n")
         sys.stdout.buffer.flush()
 
@@ -159,6 +173,8 @@ def evaluate(
     """Score translations with BLEU (and its signature) and exact match."""
     if (source is None) == (hypothesis is None):
         raise UsageError("give either --source (to translate with the model) or --hypothesis (translations to score)")
+    if hypothesis is not None and not (model is None and beam is None and alpha is None):
+        raise UsageError("--hypothesis is scored as it is: leave out --model, --beam and --alpha")
     from transduce import evaluate as scores
     from transduce.decode.translator import load
     from transduce.text.corpus import read_lines
@@ -171,7 +187,7 @@ def evaluate(
         assert source is not None, "one of the two is there"
         translator = load(model)
         texts = list(read_lines(source))
-        scores.check_lengths(texts, references)
+        scores.check_lengths(texts, references, "source lines")
         found = [translation.text for translation in translator.translate(texts, beam, alpha)]
         settings = translator.settings(beam, alpha)
         suffix = f"|beam:{settings.beam}|alpha:{settings.alpha}|penalty:{settings.length_penalty}"
@@ -183,18 +199,22 @@ def evaluate(
 def info(
     model: Model = None,
     preset: Annotated[str | None, typer.Option(help="a named shape instead of a model")] = None,
-    vocab: Annotated[int, typer.Option(min=1, help="with --preset: pieces of the joint vocabulary")] = 37_000,
+    vocab: Annotated[
+        int | None, typer.Option(min=1, help="with --preset: pieces; 37000 (section 5.1) if not said")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show the shape of a model and its parameters by part.
 
     transduce info --preset base --vocab 37000
     """
-    from transduce.app.info import describe_model, describe_preset
+    from transduce.app.info import PAPER_PIECES, describe_model, describe_preset
 
     if model is not None and preset is not None:
         raise UsageError("give either -m MODEL or --preset NAME, not both")
-    description = describe_preset(preset, vocab) if preset is not None else describe_model(model)
+    if vocab is not None and preset is None:
+        raise UsageError("--vocab is for a preset: a trained model has its own vocabulary")
+    description = describe_preset(preset, vocab or PAPER_PIECES) if preset is not None else describe_model(model)
     print(json.dumps(description.as_dict()) if as_json else description.as_text())
 
 
@@ -202,22 +222,35 @@ def _stderr() -> Console:
     return Console(stderr=True, soft_wrap=True)
 
 
-def _stdin_lines() -> Iterator[str]:
-    for number, line in enumerate(sys.stdin.buffer, start=1):
-        text = (
-            line.removesuffix(b"\n")
-            .removesuffix(b"\r")
-            .decode("utf-8-sig" if number == 1 else "utf-8", errors="replace")
-        )
-        if "�" in text and "�".encode() not in line:
-            print(f"transduce: line {number}: bytes that are not UTF-8 were replaced by U+FFFD", file=sys.stderr)
-        yield text
+def _stdin_lines() -> Iterator[list[str]]:
+    """Standard input, as many lines at once as are there, so that who writes one line and waits gets its translation."""
+    number, rest = 0, b""
+    while read := sys.stdin.buffer.read1(READ_AT_ONCE):  # type: ignore[union-attr]  # it is a BufferedReader
+        *lines, rest = (rest + read).split(b"\n")
+        if lines:
+            yield [_decode(line, number + i) for i, line in enumerate(lines, start=1)]
+            number += len(lines)
+    if rest:
+        yield [_decode(rest, number + 1)]
+
+
+def _decode(line: bytes, number: int) -> str:
+    line = line.removesuffix(b"\r")
+    if number == 1:
+        line = line.removeprefix(BYTE_ORDER_MARK)
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        print(f"transduce: line {number}: bytes that are not UTF-8 were replaced by U+FFFD", file=sys.stderr)
+        return line.decode(errors="replace")
 
 
 def _warn(number: int, translation: "Translation") -> None:
     if translation.unseen:
         words = ", ".join(translation.unseen)
         print(f"transduce: line {number}: not in the training text, so perhaps mistranslated: {words}", file=sys.stderr)
+    if translation.cut:
+        print(f"transduce: line {number}: too long; only its beginning was translated, split it", file=sys.stderr)
     if translation.truncated:
         print(f"transduce: line {number}: the translation was cut at its maximum length", file=sys.stderr)
 

@@ -12,6 +12,8 @@ from transduce.model.transformer import count_parameters
 from transduce.presets import PAPER_MILLIONS
 from transduce.presets import preset as preset_settings
 
+PAPER_PIECES = 37_000  # "about 37000", section 5.1
+
 
 @dataclass(frozen=True, slots=True)
 class Description:
@@ -59,7 +61,7 @@ def describe_preset(name: str, vocab_size: int) -> Description:
         remarks = (
             f"Table 3 prints {printed} million for this row; here it is {total / 1e6:.1f}. "
             f"The printed number would need a vocabulary of about {needed:,.0f} pieces.",
-            'The paper says "about 37000" (section 5.1); rows (A) to (D) all fit about 41,000, and big about 35,900.',
+            'The paper says "about 37000" (section 5.1); the rows of (B) and (C) all fit about 41,000, and big about 35,900.',
         )
     return Description(name, config, parameters, remarks)
 

@@ -1,0 +1,93 @@
+"""README and docs are true: their commands run, their names exist, their numbers are computed."""
+
+import doctest
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from transduce.app.info import describe_preset
+from transduce.presets import TABLE_3
+from transduce.text.grammar import generate
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAPER = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+SOURCES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "src" / "transduce").rglob("*.py")}
+COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines() if line]
+
+
+def test_the_commands_of_the_readme_run_in_order(tmp_path: Path) -> None:
+    """With a corpus of 60 pairs in the current folder, as a reader would have one."""
+    pairs = list(generate("en-it", 60, seed=3))
+    (tmp_path / "train.en").write_text("".join(f"{pair.source}\n" for pair in pairs))
+    (tmp_path / "train.it").write_text("".join(f"{pair.target}\n" for pair in pairs))
+    assert len(COMMANDS) >= 7
+    python = shlex.quote(sys.executable)
+    for command in COMMANDS:
+        done = subprocess.run(
+            re.sub(r"\btransduce (?=[a-z])", f"{python} -m transduce ", command),
+            shell=True,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        if command.startswith("echo"):
+            assert done.stdout == "Ti amo molto\n"
+    assert len((tmp_path / "out.it").read_text().splitlines()) == 60
+
+
+def test_the_python_of_the_readme_answers_as_printed() -> None:
+    blocks = "\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL))
+    test = doctest.DocTestParser().get_doctest(blocks, {}, "README", "README.md", 0)
+    results = doctest.DocTestRunner().run(test)
+    assert results.attempted >= 8
+    assert results.failed == 0
+
+
+def test_the_make_targets_of_the_readme_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in set(re.findall(r"`?make ([a-z-]+)", README)):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+@pytest.mark.parametrize("page", sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]))
+def test_every_link_and_every_file_named_in_a_page_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)#]+)\)", text):
+        assert link.startswith("https://") or (page.parent / link).exists(), link
+    for name in re.findall(r"`([\w/]+\.py)(?:::\w+)?`", text):
+        assert any((base / name).exists() for base in (ROOT, ROOT / "src" / "transduce")), name
+    for name in re.findall(r"`(\w+/)`", text):
+        bases = (ROOT, ROOT / "src" / "transduce", ROOT / "src" / "transduce" / "text")
+        assert name in ("checkpoints/", "model/") or any((base / name).is_dir() for base in bases), name
+
+
+def test_every_function_and_test_in_the_map_of_the_paper_exists() -> None:
+    pointers = re.findall(r"`([\w/.]+\.py)::(\w+)`", PAPER)
+    assert len(pointers) > 40
+    for file, name in pointers:
+        path = ROOT / file if file.startswith("tests/") else ROOT / "src" / "transduce" / file
+        assert re.search(rf"^(def|class) {name}\b", path.read_text(encoding="utf-8"), re.MULTILINE), f"{file}::{name}"
+
+
+def test_every_departure_in_the_code_is_listed_in_the_map_of_the_paper() -> None:
+    said = {
+        (str(path.relative_to(ROOT / "src" / "transduce")), departure)
+        for path, text in SOURCES.items()
+        for departure in re.findall(r"Departs: (.*)", text)
+    }
+    listed = set(re.findall(r"^\| `([\w/.]+)` \| (.*) \|$", PAPER, re.MULTILINE))
+    assert said == listed
+
+
+def test_the_parameter_table_is_what_the_models_have() -> None:
+    rows = re.findall(r"^\| ([\w.-]+) \| \d* \| ([\d.]+) \| ([\d.]+) \|$", PAPER, re.MULTILINE)
+    assert {name for name, *_ in rows} == {"base", "big", *TABLE_3}
+    for name, *printed in rows:
+        for vocab_size, number in zip((37_000, 41_000), printed, strict=True):
+            assert f"{sum(describe_preset(name, vocab_size).parameters.values()) / 1e6:.1f}" == number
