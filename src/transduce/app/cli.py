@@ -123,6 +123,9 @@ def translate(
     alpha: Annotated[
         float | None, typer.Option(help="strength of the length penalty; left out, the model's own")
     ] = None,
+    length_penalty: Annotated[
+        str | None, typer.Option(help="power or paper (Wu et al.); left out, the model's own")
+    ] = None,
     max_length: Annotated[int | None, typer.Option(help="most pieces of a translation; left out, input + 50")] = None,
     sample: Annotated[bool, typer.Option("--sample", help="draw translations instead of searching the best")] = False,
     temperature: Annotated[float | None, typer.Option(help="with --sample: below 1 sharper, above 1 wilder")] = None,
@@ -139,15 +142,15 @@ def translate(
     given = {name: value for name, value in how.items() if value is not None}
     if given and not sample:
         raise UsageError(f"--{next(iter(given)).replace('_', '-')} is for drawing: add --sample")
-    if sample and (beam is not None or alpha is not None):
-        raise UsageError("--sample draws and does not search: leave out --beam and --alpha")
+    if sample and any(option is not None for option in (beam, alpha, length_penalty)):
+        raise UsageError("--sample draws and does not search: leave out --beam, --alpha and --length-penalty")
     from transduce.decode.translator import Sampling, load
 
     translator = load(model)
     n_read = 0
     for lines in _stdin_lines():
         sampling = Sampling(**given, first=n_read) if sample else None  # type: ignore[arg-type]  # each is of its own type
-        for translation in translator.translate(lines, beam, alpha, max_length, sampling):
+        for translation in translator.translate(lines, beam, alpha, length_penalty, max_length, sampling):
             n_read += 1
             _warn(n_read, translation)
             text = json.dumps(asdict(translation), ensure_ascii=False) if as_json else translation.text
@@ -168,13 +171,16 @@ def evaluate(
     alpha: Annotated[
         float | None, typer.Option(help="strength of the length penalty; left out, the model's own")
     ] = None,
+    length_penalty: Annotated[
+        str | None, typer.Option(help="power or paper (Wu et al.); left out, the model's own")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Score translations with BLEU (and its signature) and exact match."""
     if (source is None) == (hypothesis is None):
         raise UsageError("give either --source (to translate with the model) or --hypothesis (translations to score)")
-    if hypothesis is not None and not (model is None and beam is None and alpha is None):
-        raise UsageError("--hypothesis is scored as it is: leave out --model, --beam and --alpha")
+    if hypothesis is not None and any(option is not None for option in (model, beam, alpha, length_penalty)):
+        raise UsageError("--hypothesis is scored as it is: leave out --model, --beam, --alpha and --length-penalty")
     from transduce import evaluate as scores
     from transduce.decode.translator import load
     from transduce.text.corpus import read_lines
@@ -188,8 +194,8 @@ def evaluate(
         translator = load(model)
         texts = list(read_lines(source))
         scores.check_lengths(texts, references, "source lines")
-        found = [translation.text for translation in translator.translate(texts, beam, alpha)]
-        settings = translator.settings(beam, alpha)
+        found = [translation.text for translation in translator.translate(texts, beam, alpha, length_penalty)]
+        settings = translator.settings(beam, alpha, length_penalty)
         suffix = f"|beam:{settings.beam}|alpha:{settings.alpha}|penalty:{settings.length_penalty}"
     for score in (scores.bleu(found, references, tokenize), scores.exact_match(found, references)):
         _print_score(score, suffix, as_json)

@@ -116,7 +116,9 @@ def learn_vocabularies(pairs: Sequence[Pair], asked: Config, say: Say) -> Vocabu
     found = [learn(lines, asked.text.kind, wanted, exact=size is not None) for lines in sides]
     sizes = " and ".join(f"{len(vocabulary):,}" for vocabulary in found)
     sharing = "joint" if asked.text.joint else "one for each side"
-    why = "as asked" if size else f"small corpora want small vocabularies, this one has {len(pairs):,} pairs"
+    why = "as asked" if size else f"for {len(pairs):,} pairs; small corpora want small vocabularies"
+    if len(found[0]) < wanted:
+        why = f"all the pieces this text has ({wanted:,} would suit its size)"
     say(f"text.vocab_size {sizes} {asked.text.kind} pieces, {sharing}: {why}")
     return Vocabularies(found[0], found[-1])
 

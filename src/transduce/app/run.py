@@ -15,6 +15,7 @@ import torch
 from rich.console import Console
 
 from transduce import evaluate
+from transduce.app.lock import LOCK, held
 from transduce.app.prepare import Prepared, prepare
 from transduce.checkpoint import PARTIAL, FolderConfig, ModelFolder, read_json, save_model, to_json, write_file
 from transduce.config import Config, Layer, differences, read_toml, resolve, to_toml
@@ -71,10 +72,19 @@ def train_pairs(
     if (run / MODEL).exists():
         say(f"{run} is finished: its model is in {run / MODEL}")
         return load(run)
+    create_run_folder(run, config, prepared.fingerprint)
+    with held(run):
+        finished = train_in_folder(run, prepared, console)
+    return Translator(finished)
+
+
+def train_in_folder(run: Path, prepared: Prepared, console: Console) -> ModelFolder:
+    """Train in a run folder, from its last checkpoint if it has one, and save the model there."""
+    config = prepared.config
+    say = partial(console.print, highlight=False, markup=False)
     torch.manual_seed(config.train.seed)
     model = Transformer(config.model)
     say(f"model: {sum(parameter.numel() for parameter in model.parameters()):,} parameters")
-    create_run_folder(run, config, prepared.fingerprint)
     saved = checkpoints(run / CHECKPOINTS)
     if saved:
         say(f"continuing from {saved[-1].name}")
@@ -98,7 +108,7 @@ def train_pairs(
     say(
         f"finished: {run / MODEL} has the weights of {trained.weights}: validation loss {final.loss:.3f}, BLEU {final.bleu:.1f}"
     )
-    return Translator(finished)
+    return finished
 
 
 def model_folder(prepared: Prepared, model: Transformer) -> ModelFolder:
@@ -149,7 +159,7 @@ def check_run_folder(run: Path) -> None:
     if run.exists() and not run.is_dir():
         raise OutputError(f"{run} is a file: a run needs a folder of its own")
     if run.is_dir() and not (run / SETTINGS).is_file():
-        begun = {DATA, CHECKPOINTS, SETTINGS + PARTIAL}  # a run that was stopped while its folder was made
+        begun = {DATA, CHECKPOINTS, LOCK, SETTINGS + PARTIAL}  # a run that was stopped while its folder was made
         if not {entry.name for entry in run.iterdir()} <= begun:
             raise OutputError(f"{run} is not empty and holds no run: choose a new folder")
 

@@ -110,10 +110,14 @@ class Translator:
         self.decode_config = folder.config.decode
 
     def settings(
-        self, beam: int | None = None, alpha: float | None = None, max_length: int | None = None
+        self,
+        beam: int | None = None,
+        alpha: float | None = None,
+        length_penalty: str | None = None,
+        max_length: int | None = None,
     ) -> DecodeConfig:
         """The model's search settings with some of them changed."""
-        changes = {"beam": beam, "alpha": alpha, "max_length": max_length}
+        changes = {"beam": beam, "alpha": alpha, "length_penalty": length_penalty, "max_length": max_length}
         given = {name: value for name, value in changes.items() if value is not None}
         return resolve({"decode": {**self.decode_config.model_dump(), **given}}).decode
 
@@ -122,6 +126,7 @@ class Translator:
         texts: Iterable[str],
         beam: int | None = None,
         alpha: float | None = None,
+        length_penalty: str | None = None,
         max_length: int | None = None,
         sampling: Sampling | None = None,
     ) -> list[Translation]:
@@ -132,7 +137,7 @@ class Translator:
         if isinstance(texts, str):
             raise TypeError("translate takes a list of texts: write translate([text])")
         texts = list(texts)
-        config = self.settings(beam, alpha, max_length)
+        config = self.settings(beam, alpha, length_penalty, max_length)
         found = [Translation(text, "") for text in texts]
         worth_it = [i for i, text in enumerate(texts) if text.strip()]
         sources = self.source_vocabulary.encode_batch([texts[i] for i in worth_it])

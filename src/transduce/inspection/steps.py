@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from transduce.data.batch import encode_source, pad
+from transduce.decode.rules import only_text
 from transduce.decode.translator import Translator, model_step
 from transduce.text.vocabulary import EOS, PAD, SOS
 
@@ -26,17 +27,19 @@ class TimeStep:
     candidates: tuple[Candidate, ...]
 
 
-def time_steps(translator: Translator, text: str, n_candidates: int = 4, max_steps: int = 200) -> list[TimeStep]:
-    """Greedy inference one step at a time, from [SOS] to [EOS]. The encoder runs once (Figure 1)."""
+def time_steps(translator: Translator, text: str, n_candidates: int = 4) -> list[TimeStep]:
+    """Greedy inference one step at a time, from [SOS] to [EOS] or the maximum length. The encoder runs once (Figure 1)."""
     vocabulary = translator.target_vocabulary
-    source = pad([encode_source(translator.source_vocabulary.encode(text))])
+    ids = translator.source_vocabulary.encode(text)[: translator.most_pieces()]
+    source, limit = pad([encode_source(ids)]), translator.limit(len(ids), translator.decode_config)
     steps: list[TimeStep] = []
     written = [SOS]
     with torch.inference_mode():
         cache = translator.model.start(source, source != PAD)
         step = model_step(translator.model)
-        while written[-1] != EOS and len(steps) < max_steps:
+        while written[-1] != EOS and len(steps) < limit:
             log_probs, cache = step(torch.tensor(written[-1:]), cache)
+            log_probs = only_text(torch.tensor([written]), log_probs)
             best = log_probs[0].topk(n_candidates)
             read = tuple(vocabulary.piece(i) for i in written)
             written.append(int(best.indices[0]))
