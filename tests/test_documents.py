@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from transduce.app.info import describe_preset
+from transduce.decode.translator import load
 from transduce.presets import TABLE_3
 from transduce.text.grammar import generate
 
@@ -25,6 +26,8 @@ def test_the_commands_of_the_readme_run_in_order(tmp_path: Path) -> None:
     pairs = list(generate("en-it", 60, seed=3))
     (tmp_path / "train.en").write_text("".join(f"{pair.source}\n" for pair in pairs))
     (tmp_path / "train.it").write_text("".join(f"{pair.target}\n" for pair in pairs))
+    for name in ("en", "it"):
+        (tmp_path / f"test.{name}").write_text((tmp_path / f"train.{name}").read_text())
     assert len(COMMANDS) >= 7
     python = shlex.quote(sys.executable)
     for command in COMMANDS:
@@ -47,6 +50,11 @@ def test_the_python_of_the_readme_answers_as_printed() -> None:
     results = doctest.DocTestRunner().run(test)
     assert results.attempted >= 8
     assert results.failed == 0
+
+
+def test_the_ids_in_the_tour_are_the_real_ones() -> None:
+    tour = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
+    assert str(load().source_vocabulary.encode("I love you very much")) in tour
 
 
 def test_the_make_targets_of_the_readme_exist() -> None:

@@ -101,10 +101,7 @@ def find_model(path: Path) -> Path:
         raise ModelError(
             f"{path} is a run that has no model yet: let its training finish (the same command continues it)"
         )
-    found = sorted(entry.name for entry in path.iterdir())[:5] if path.is_dir() else ["a file"]
-    raise ModelError(
-        f"{path} is not a model folder: wanted {CONFIG} in it (or in {path / 'model'}), found {', '.join(found) or 'nothing'}"
-    )
+    raise ModelError(f"{path} is not a model folder: there is no {CONFIG} in it, nor in {path / 'model'}")
 
 
 def load_model(path: Path) -> ModelFolder:

@@ -10,7 +10,7 @@ from transduce.config import nearest
 from transduce.data.batch import Example
 from transduce.data.stream import in_order
 from transduce.errors import DataError, UsageError
-from transduce.model import Transformer
+from transduce.model import LanguageModel, Transformer
 from transduce.training.loss import batch_loss
 
 TOKENIZERS = ("13a", "intl", "char", "zh", "none")  # sacreBLEU's that need nothing else
@@ -42,7 +42,7 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     return Score("exact match", 100 * n_equal / len(references), f"n:{len(references)}|case:mixed")
 
 
-def loss(model: Transformer, examples: Sequence[Example], batch_tokens: int = 4096) -> Score:
+def loss(model: Transformer | LanguageModel, examples: Sequence[Example], batch_tokens: int = 4096) -> Score:
     """Mean negative log-likelihood in nats a target piece, [EOS] counted, without label smoothing."""
     total, n_tokens = 0.0, 0
     with torch.inference_mode():

@@ -93,6 +93,8 @@ def test_from_two_text_files_to_a_translation(
         "validation: 10 of them split off",
         "preset nano: as asked",
         "data.batch_tokens 1,024: what suits 190 pairs",
+        "warning: 200 pairs are few: expect a model that repeats them rather than one that translates",
+        "train.learning_rate 0.003 at its peak (Eq. 3 would give",
         "parameters",
         "validation loss",
         "finished:",
@@ -125,6 +127,20 @@ def test_from_two_text_files_to_a_translation(
     assert code == 0
     assert "BLEU" in out
     assert "beam:1|alpha:1.0|penalty:power" in out
+
+
+def test_bad_options_are_refused_before_anything_is_read(transduce: Run) -> None:
+    assert transduce("translate", "--beam", "0", stdin=b"")[0] == 78
+
+
+def test_a_training_that_stops_early_says_so(
+    transduce: Run, write_corpus: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    source, target = write_corpus()
+    more = ("--set", "train.steps=50", "--set", "train.validate_every=1", "--set", "train.patience=2")
+    wild = ("--set", "train.learning_rate=0.5", "--set", "train.warmup_steps=1")
+    _, _, err = transduce("train", tmp_path / "run", "--source", source, "--target", target, *TINY, *more, *wild)
+    assert "no better validation loss in 2 validations (train.patience)" in err
 
 
 def test_a_settings_file_and_two_vocabularies(
@@ -244,7 +260,7 @@ def test_every_kind_of_bad_input_has_its_message_and_exit_code(transduce: Run, t
 
     for command, wanted_code, wanted in (
         (("translate", "-m", tmp_path / "gone"), 66, "no model folder"),
-        (("translate", "-m", tmp_path / "full"), 78, "is not a model folder: wanted config.json"),
+        (("translate", "-m", tmp_path / "full"), 78, "is not a model folder: there is no config.json"),
         (("evaluate", "--reference", tmp_path / "two"), 2, "give either --source"),
         (
             ("evaluate", "--hypothesis", tmp_path / "one", "--reference", tmp_path / "two"),
@@ -263,6 +279,7 @@ def test_every_kind_of_bad_input_has_its_message_and_exit_code(transduce: Run, t
             "leave out --model",
         ),
         (("info", "--vocab", 300), 2, "--vocab is for a preset"),
+        (("translate", "train.en"), 2, "translate reads standard input: transduce translate < train.en"),
         (("translate", "--top-k", 3), 2, "--top-k is for drawing: add --sample"),
         (("translate", "--sample", "--beam", 3), 2, "--sample draws and does not search"),
         (("translate", "--sample", "--temperature", "inf"), 2, "temperature is inf"),

@@ -116,6 +116,7 @@ def train(
 
 @app.command()
 def translate(
+    files: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     model: Model = None,
     beam: Annotated[
         int | None, typer.Option(help="width of beam search; 1 is greedy; left out, the model's own")
@@ -136,8 +137,13 @@ def translate(
 ) -> None:
     """Translate standard input, line by line: one line out for each line in, blank stays blank.
 
+    With --json each line is an object: source, text, score, and what is doubtful: truncated (the translation reached its maximum
+    length), cut (the source was too long), unseen (words that were not in the training text).
+
     echo "I love you very much" | transduce translate
     """
+    if files:
+        raise UsageError(f"translate reads standard input: transduce translate < {files[0]}")
     how = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     given = {name: value for name, value in how.items() if value is not None}
     if given and not sample:
@@ -147,6 +153,7 @@ def translate(
     from transduce.decode.translator import Sampling, load
 
     translator = load(model)
+    translator.settings(beam, alpha, length_penalty, max_length)  # refuse what is wrong before reading
     n_read = 0
     for lines in _stdin_lines():
         sampling = Sampling(**given, first=n_read) if sample else None  # type: ignore[arg-type]  # each is of its own type

@@ -71,7 +71,15 @@ def describe_model(path: Path | None) -> Description:
     folder = load_model(path or BUILTIN)
     card = folder.card
     remarks = [f"vocabulary: {folder.config.text.kind}, {'joint' if folder.config.text.joint else 'one for each side'}"]
-    remarks += [f"{key.replace('_', ' ')}: {value}" for key, value in card.items() if not isinstance(value, dict)]
+    remarks += [
+        f"{key.replace('_', ' ')}: {_shown(value)}" for key, value in card.items() if not isinstance(value, dict)
+    ]
     return Description(
         str(path or "built-in en-it"), folder.config.model, count_parameters(folder.model), tuple(remarks)
     )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

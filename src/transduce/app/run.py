@@ -19,6 +19,7 @@ from transduce.app.lock import LOCK, held
 from transduce.app.prepare import Prepared, prepare
 from transduce.checkpoint import PARTIAL, FolderConfig, ModelFolder, read_json, save_model, to_json, write_file
 from transduce.config import Config, Layer, differences, read_toml, resolve, to_toml
+from transduce.data.stream import stream
 from transduce.decode.translator import Translator, load, words_of
 from transduce.errors import OutputError, UsageError
 from transduce.model import Transformer
@@ -93,8 +94,7 @@ def train_in_folder(run: Path, prepared: Prepared, console: Console) -> ModelFol
     with Report(run / METRICS, config.train.steps, console) as report:
         trained = train_model(
             model,
-            prepared.examples,
-            config.data.batch_tokens,
+            partial(stream, prepared.examples, config.data.batch_tokens, config.train.seed),
             config.train,
             run / CHECKPOINTS,
             validate=make_validate(folder, prepared),
@@ -102,6 +102,8 @@ def train_in_folder(run: Path, prepared: Prepared, console: Console) -> ModelFol
         )
     model.eval()
     final, state = trained.validation, trained.state
+    if state.step < config.train.steps:
+        say(f"stopped at step {state.step}: no better validation loss in {state.n_stale} validations (train.patience)")
     card = {**folder.card, "steps": state.step, "weights": trained.weights, "valid_loss": final.loss}
     finished = replace(folder, card=card)
     save_model(run / MODEL, finished)
@@ -136,8 +138,8 @@ def make_validate(folder: ModelFolder, prepared: Prepared) -> Validate:
     some = prepared.valid_pairs[:MOST_VALIDATED]
     references = [pair.target for pair in some]
 
-    def validate(model: Transformer) -> Validation:
-        loss = evaluate.loss(model, prepared.valid_examples).value
+    def validate() -> Validation:
+        loss = evaluate.loss(folder.model, prepared.valid_examples).value
         if not math.isfinite(loss):
             return Validation(loss, 0.0, "", 0.0, (some[0].source, ""))
         found = Translator(folder).translate([pair.source for pair in some], beam=1)

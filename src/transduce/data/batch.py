@@ -22,10 +22,13 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Examples padded to rectangles. `target_in` is the target without its last piece, `target_out` without its first."""
+    """Examples padded to rectangles. `target_in` is the target without its last piece, `target_out` without its first.
 
-    source: Int[Tensor, "batch source"]
-    source_mask: Bool[Tensor, "batch source"]
+    A batch for a language model has no source.
+    """
+
+    source: Int[Tensor, "batch source"] | None
+    source_mask: Bool[Tensor, "batch source"] | None
     target_in: Int[Tensor, "batch target"]
     target_out: Int[Tensor, "batch target"]
     n_tokens: int  # target pieces to predict, padding not counted

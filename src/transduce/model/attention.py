@@ -43,7 +43,10 @@ def scaled_dot_product_attention(
     v: Float[Tensor, "batch head key d_v"],
     mask: Mask = None,
 ) -> Float[Tensor, "batch head query d_v"]:
-    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V: Eq. 1, section 3.2.1, spelled out."""
+    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V: Eq. 1, section 3.2.1, spelled out.
+
+    A model runs `fused_attention`, the same in one call, unless `MultiHeadAttention.attend` is set to this.
+    """
     return attention_weights(q, k, mask) @ v
 
 
@@ -53,7 +56,7 @@ def fused_attention(
     v: Float[Tensor, "batch head key d_v"],
     mask: Mask = None,
 ) -> Float[Tensor, "batch head query d_v"]:
-    """Eq. 1 as one call into PyTorch, which picks the fastest kernel of the device."""
+    """Eq. 1 as one call into PyTorch, which picks the fastest kernel of the device: what a model runs by default."""
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 

@@ -3,7 +3,7 @@
 import contextlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from transduce.config import TrainConfig
-from transduce.data.batch import Batch, Example
-from transduce.data.stream import stream
+from transduce.data.batch import Batch
+from transduce.data.stream import Position
 from transduce.errors import DivergedError
-from transduce.model import ModelConfig, Transformer
+from transduce.model import LanguageModel, ModelConfig, Transformer
 from transduce.training.allocator import keep_freed_memory
 from transduce.training.loss import batch_loss
 from transduce.training.schedule import learning_rate
@@ -75,7 +75,9 @@ class Observer(Protocol):
         """The model was measured."""
 
 
-Validate = Callable[[Transformer], Validation]
+Model = Transformer | LanguageModel
+Validate = Callable[[], Validation]
+Batches = Callable[[Position], Iterator[tuple[Batch, Position]]]
 
 
 def make_optimizer(model: nn.Module) -> torch.optim.Adam:
@@ -84,7 +86,7 @@ def make_optimizer(model: nn.Module) -> torch.optim.Adam:
 
 
 def update(
-    model: Transformer, optimizer: torch.optim.Optimizer, batches: Sequence[Batch], rate: float, config: TrainConfig
+    model: Model, optimizer: torch.optim.Optimizer, batches: Sequence[Batch], rate: float, config: TrainConfig
 ) -> float:
     """One step: gradients of all batches, each summed loss divided by the tokens of the whole step; returns the loss a token.
 
@@ -109,9 +111,8 @@ def update(
 
 
 def train(
-    model: Transformer,
-    examples: Sequence[Example],
-    batch_tokens: int,
+    model: Model,
+    batches_from: Batches,
     config: TrainConfig,
     folder: Path,
     *,
@@ -120,8 +121,9 @@ def train(
 ) -> Trained:
     """Train until `config.steps`, or until validation has not improved for `config.patience` times.
 
-    Checkpoints go to `folder`; a training that left some there is taken up where it was. The model ends as the
-    average of the last checkpoints (section 6.1), or as the best one if that has the lower validation loss.
+    `batches_from` gives the batches from a position on; `validate` measures the model as it is at that moment. Checkpoints go
+    to `folder`; a training that left some there is taken up where it was. The model ends as the average of the last
+    checkpoints (section 6.1), or as the best one if that has the lower validation loss.
     """
     keep_freed_memory()
     optimizer = make_optimizer(model)
@@ -129,7 +131,7 @@ def train(
     saved = checkpoints(folder)
     if saved:
         state = load_checkpoint(saved[-1], model, optimizer)
-    source = stream(examples, batch_tokens, config.seed, state.position)
+    source = batches_from(state.position)
     model.train()
     while state.step < config.steps and state.n_stale < config.patience:
         started = time.monotonic()
@@ -168,11 +170,11 @@ def train(
     return Trained(state, measure(model, validate), f"step {state.best_step}, better than the average of the last")
 
 
-def measure(model: Transformer, validate: Validate) -> Validation:
+def measure(model: Model, validate: Validate) -> Validation:
     """Validate without dropout and without gradients, then go on training."""
     model.eval()
     with torch.inference_mode():
-        validation = validate(model)
+        validation = validate()
     model.train()
     return validation
 
