@@ -15,7 +15,8 @@ def main() -> None:
     console = Console(record=True, file=io.StringIO(), color_system="truecolor", width=118)  # not a terminal: no bar
     with tempfile.TemporaryDirectory() as temporary:
         run_demo(Path(temporary) / "demo", console, console)
-    svg = console.export_svg(title="make demo", clear=False)
+    print(console.export_text(clear=False))  # the transcript of the README
+    svg = console.export_svg(title="make demo")
     svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)
     Path(__file__).with_name("demo.svg").write_text(svg, encoding="utf-8")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from transduce.app.info import describe_preset
-from transduce.decode.translator import load
+from transduce.decode.load import load
 from transduce.presets import TABLE_3
 from transduce.text.grammar import generate
 

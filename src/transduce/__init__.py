@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from transduce.app.run import train
     from transduce.checkpoint import ModelFolder
     from transduce.config import Config, ModelConfig
-    from transduce.decode.translator import Sampling, Translation, Translator, load
+    from transduce.decode.generator import Generation, Generator
+    from transduce.decode.load import load
+    from transduce.decode.sample import Sampling
+    from transduce.decode.translator import Translation, Translator
     from transduce.errors import TransduceError
     from transduce.inspection.steps import time_steps
 
@@ -22,17 +25,21 @@ _HOMES = {
     "Config": "transduce.config",
     "ModelConfig": "transduce.config",
     "ModelFolder": "transduce.checkpoint",
-    "Sampling": "transduce.decode.translator",
+    "Sampling": "transduce.decode.sample",
+    "Generation": "transduce.decode.generator",
+    "Generator": "transduce.decode.generator",
     "TransduceError": "transduce.errors",
     "Translation": "transduce.decode.translator",
     "Translator": "transduce.decode.translator",
-    "load": "transduce.decode.translator",
+    "load": "transduce.decode.load",
     "time_steps": "transduce.inspection.steps",
     "train": "transduce.app.run",
 }
 
 __all__ = [
     "Config",
+    "Generation",
+    "Generator",
     "ModelConfig",
     "ModelFolder",
     "Sampling",

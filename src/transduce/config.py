@@ -27,7 +27,7 @@ class Section(BaseModel):
 class TextConfig(Section):
     """How text becomes pieces."""
 
-    kind: Literal["bpe", "unigram"] = Field("bpe", description="how SentencePiece finds the pieces")
+    kind: Literal["bpe", "unigram", "char", "byte"] = Field("bpe", description="what the pieces are")
     vocab_size: int | None = Field(None, ge=261, le=256_000, description="pieces; left out, chosen from the corpus")
     joint: bool = Field(True, description="one vocabulary for both languages (section 5.1), or one each")
 
@@ -57,6 +57,7 @@ class ModelConfig(Section):
     dropout: float = Field(0.1, ge=0, lt=1, description="P_drop, on sub-layer outputs and embeddings (section 5.4)")
     norm: Literal["post", "pre"] = Field("post", description="LayerNorm after the residual (the paper) or before")
     positions: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="section 3.5, or Table 3 (E)")
+    window: int = Field(256, ge=1, le=1_048_576, description="pieces a language model sees at once")
     max_positions: int = Field(1024, ge=1, le=1_048_576, description="longest text, with learned positions only")
 
     @model_validator(mode="after")

@@ -1,5 +1,6 @@
 """How good translations are: BLEU with its signature, exact match, loss."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,8 +10,10 @@ from sacrebleu.metrics.bleu import BLEU
 from transduce.config import nearest
 from transduce.data.batch import Example
 from transduce.data.stream import in_order
+from transduce.data.windows import Ids, windows_in_order
 from transduce.errors import DataError, UsageError
 from transduce.model import LanguageModel, Transformer
+from transduce.text.vocabulary import Vocabulary
 from transduce.training.loss import batch_loss
 
 TOKENIZERS = ("13a", "intl", "char", "zh", "none")  # sacreBLEU's that need nothing else
@@ -50,6 +53,28 @@ def loss(model: Transformer | LanguageModel, examples: Sequence[Example], batch_
             total += float(batch_loss(model, batch))
             n_tokens += batch.n_tokens
     return Score("loss", total / n_tokens, f"nats|pieces:{n_tokens}")
+
+
+def text_loss(
+    model: LanguageModel, ids: Ids, vocabulary: Vocabulary, batch_tokens: int = 4096
+) -> tuple[Score, Score, Score]:
+    """How well a language model foretells a text: loss in nats a piece, perplexity, and bits a byte of the text.
+
+    The text is cut into full windows side by side; every piece but the first of each window's context is predicted.
+    """
+    total, n_tokens, n_bytes = 0.0, 0, 0
+    with torch.inference_mode():
+        for batch in windows_in_order(ids, model.config.window, batch_tokens):
+            total += float(batch_loss(model, batch))
+            n_tokens += batch.n_tokens
+            n_bytes += sum(len(vocabulary.decode(row).encode()) for row in batch.target_out.tolist())
+    signature = f"window:{model.config.window}|pieces:{n_tokens}|bytes:{n_bytes}"
+    nats = total / n_tokens
+    return (
+        Score("loss", nats, signature),
+        Score("perplexity", math.exp(min(nats, 700)), signature),
+        Score("bits per byte", total / math.log(2) / max(1, n_bytes), signature),
+    )
 
 
 def check_lengths(lines: Sequence[str], references: Sequence[str], what: str = "translations") -> None:

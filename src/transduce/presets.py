@@ -129,3 +129,36 @@ def shape_for(n_pairs: int) -> str:
         if n_pairs < most_pairs:
             return name
     return "big"
+
+
+def propose_text(n_tokens: int, name: str, asked: Sequence[Layer] = ()) -> Proposal:
+    """Batch and length of training for a language model on a text of so many pieces."""
+    wanted = {
+        key: value for layer in asked for section in ("data", "train") for key, value in layer.get(section, {}).items()
+    }
+    batch_tokens = wanted.get("batch_tokens") or 2048
+    steps = wanted.get("steps") or min(100_000, max(500, 10 * n_tokens // batch_tokens))
+    settings: dict[str, dict[str, Any]] = {section: dict(values) for section, values in preset(name).items()}
+    settings["data"] = {"batch_tokens": batch_tokens}
+    every = max(1, steps // 20)
+    chosen = {
+        "steps": steps,
+        "warmup_steps": max(1, min(200, steps // 10)),
+        "validate_every": every,
+        "save_every": every,
+    }
+    settings["train"] = {**settings.get("train", {}), **chosen, "schedule": "cosine", "learning_rate": 1e-3}
+    reasons = {
+        "data.batch_tokens": "pieces, in full windows",
+        "train.steps": f"about ten times through {n_tokens:,} pieces; less if validation stops improving",
+        "train.warmup_steps": "a tenth of the steps, at most 200",
+    }
+    return Proposal(settings, {name: why for name, why in reasons.items() if name.split(".")[1] not in wanted})
+
+
+def text_shape_for(n_characters: int) -> str:
+    """The preset for a language model on a text of so many characters."""
+    for most, name in ((3_000_000, "tiny"), (100_000_000, "small")):
+        if n_characters < most:
+            return name
+    return "base"

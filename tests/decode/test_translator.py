@@ -8,7 +8,9 @@ from transduce.checkpoint import FolderConfig, ModelFolder, build
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.data.batch import encode_source, pad
 from transduce.decode import translator as module
-from transduce.decode.translator import Sampling, Translator, load
+from transduce.decode.load import load
+from transduce.decode.sample import Sampling
+from transduce.decode.translator import Translator
 from transduce.errors import DataError, ModelError, UsageError
 from transduce.text.grammar import generate
 from transduce.text.vocabulary import EOS, PAD, SOS

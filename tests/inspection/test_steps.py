@@ -1,6 +1,6 @@
 import pytest
 
-from transduce.decode.translator import load
+from transduce.decode.load import load
 from transduce.inspection.steps import time_steps
 
 

@@ -98,3 +98,30 @@ def test_a_larger_corpus_gets_more_pieces() -> None:
     sizes = [choose_size(n) for n in (1, 10_000, 58_000, 1_000_000, 10_000_000)]
     assert sizes == sorted(sizes)
     assert choose_size(58_000) == 8_000
+
+
+TEXT = "First Citizen:\nBefore we  proceed any further, hear me speak.\n\nAll:\nSpeak, speak.\n"
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "char", "byte"])
+@settings(max_examples=60, deadline=None)
+@given(text=ANY_TEXT)
+def test_running_text_survives_in_every_kind_of_vocabulary(kind: str, text: str) -> None:
+    vocabulary = learn(TEXT.split("\n"), kind, 300, exact=False, is_text=True)
+    for whole in (text, f"{text}\n{TEXT}", f"\n {text}\n\n"):
+        assert vocabulary.decode(vocabulary.encode(whole)) == whole
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "char", "byte"])
+def test_a_line_feed_is_one_piece_of_a_running_text(kind: str) -> None:
+    vocabulary = learn(TEXT.split("\n"), kind, 300, exact=False, is_text=True)
+    assert vocabulary.pieces("\n\n") == ["##\\n", "##\\n"]
+
+
+def test_a_byte_vocabulary_has_bytes_and_the_space_and_a_character_one_has_characters() -> None:
+    byte = learn(TEXT.split("\n"), "byte", 9999, is_text=True)
+    assert len(byte) == 4 + 256 + 1 + 1
+    assert len(byte.encode("née me")) == 7
+    char = learn(TEXT.split("\n"), "char", 9999, exact=False, is_text=True)
+    assert len(char) == 4 + 256 + len(set(TEXT))
+    assert len(char.encode(TEXT)) == len(TEXT)

@@ -46,7 +46,7 @@ def losses(*values: float):  # type: ignore[no-untyped-def]  # a validation that
     remaining = iter(values)
 
     def validate() -> Validation:
-        return Validation(next(remaining, 0.0), 0.0, "", 0.0, ("", ""))
+        return Validation(next(remaining, 0.0), {}, "", ("", ""))
 
     return validate
 

@@ -15,7 +15,10 @@ def watch(tmp_path: Path, *, is_terminal: bool) -> str:
     with Report(tmp_path / "metrics.jsonl", 10, console, log_every=5) as report:
         for step in range(1, 11):
             report.on_step(StepRow(step, epoch=0, loss=2.0 * step, rate=0.001, n_tokens=1000, seconds=0.5))
-        report.on_validation(10, Validation(1.25, 33.3, "nrefs:1", 7.5, ("I love you", "Ti amo " + "molto " * 50)))
+        report.on_validation(
+            10,
+            Validation(1.25, {"BLEU": 33.3, "exact match": 7.5}, "nrefs:1", ("I love you", "Ti amo " + "molto " * 50)),
+        )
     return written.getvalue()
 
 
@@ -40,7 +43,7 @@ def test_a_training_that_goes_on_removes_the_rows_it_will_write_again(tmp_path: 
 
 def test_a_log_gets_a_line_for_each_validation_with_a_sample_and_no_bar(tmp_path: Path) -> None:
     written = watch(tmp_path, is_terminal=False)
-    assert "validation loss  1.250   BLEU  33.3   exact match   7.5 %" in written
+    assert "validation loss  1.250   BLEU  33.30   exact match   7.50" in written
     assert "I love you  ->  Ti amo molto" in written
     assert "tokens/s" not in written
     assert max(map(len, written.splitlines())) < 140

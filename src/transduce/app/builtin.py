@@ -13,7 +13,7 @@ from rich.console import Console
 from transduce.app.demo import TRAIN_SEED, score_held_out, train_grammar
 from transduce.checkpoint import BUILTIN, save_model
 from transduce.config import Layer
-from transduce.decode.translator import load
+from transduce.decode.load import load
 
 N_PAIRS = 400_000
 RECIPE: Layer = {

@@ -93,8 +93,9 @@ def train(
     run: Annotated[
         Path, typer.Argument(help="folder for the run: settings, metrics, checkpoints, model", show_default=False)
     ],
-    source: Annotated[Path, typer.Option(help="text to translate from, one sentence a line", show_default=False)],
-    target: Annotated[Path, typer.Option(help="its translation, line by line", show_default=False)],
+    source: Annotated[Path | None, typer.Option(help="text to translate from, one sentence a line")] = None,
+    target: Annotated[Path | None, typer.Option(help="its translation, line by line")] = None,
+    text: Annotated[list[Path] | None, typer.Option(help="for a language model: a text; repeat it for more")] = None,
     valid_source: Annotated[Path | None, typer.Option(help="validation set; left out, split off")] = None,
     valid_target: Annotated[Path | None, typer.Option(help="its translation")] = None,
     preset: Annotated[str | None, typer.Option(help="nano, tiny, small, base, big or a row of Table 3")] = None,
@@ -103,14 +104,26 @@ def train(
         list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="any setting; repeat it for more")
     ] = None,
 ) -> None:
-    """Train a translator from two text files. Everything you do not say is chosen from the corpus.
+    """Train a translator from two text files, or a language model from one. Everything you leave out is chosen from the corpus.
 
     transduce train runs/en-it --source train.en --target train.it
+
+    transduce train runs/lm --text corpus.txt
     """
+    pairs = (source, target, valid_source, valid_target)
+    if bool(text) == (source is not None and target is not None) or (text and any(pairs)):
+        raise UsageError("give --source and --target for a translator, or --text for a language model")
     settings: list[Layer] = [read_toml(config)] if config else []
-    settings += [parse_assignment(text) for text in assignments or []]
+    settings += [parse_assignment(assignment) for assignment in assignments or []]
+    if text:
+        from transduce.app.run_text import train_text
+
+        train_text(run, text, preset, settings, _stderr())
+        return
     from transduce.app.run import train as train_run
 
+    assert source is not None, "checked above"
+    assert target is not None, "checked above"
     train_run(run, source, target, valid_source, valid_target, preset, settings, _stderr())
 
 
@@ -150,9 +163,10 @@ def translate(
         raise UsageError(f"--{next(iter(given)).replace('_', '-')} is for drawing: add --sample")
     if sample and any(option is not None for option in (beam, alpha, length_penalty)):
         raise UsageError("--sample draws and does not search: leave out --beam, --alpha and --length-penalty")
-    from transduce.decode.translator import Sampling, load
+    from transduce.decode.load import load_translator
+    from transduce.decode.sample import Sampling
 
-    translator = load(model)
+    translator = load_translator(model)
     translator.settings(beam, alpha, length_penalty, max_length)  # refuse what is wrong before reading
     n_read = 0
     for lines in _stdin_lines():
@@ -166,10 +180,52 @@ def translate(
 
 
 @app.command()
+def generate(
+    prompt: Annotated[str, typer.Argument(help="the text to go on from; empty starts from [SOS]")] = "",
+    model: Annotated[Path | None, typer.Option("-m", "--model", help="a model trained with train --text")] = None,
+    tokens: Annotated[int, typer.Option(min=1, help="most pieces to write")] = 200,
+    temperature: Annotated[float, typer.Option(help="0 takes the best, below 1 is sharper, above 1 wilder")] = 0.8,
+    top_k: Annotated[int, typer.Option(help="only the k likeliest pieces; 0 is all")] = 0,
+    top_p: Annotated[float, typer.Option(help="only the likeliest pieces that reach p")] = 1.0,
+    seed: Annotated[int, typer.Option(help="same seed, same text")] = 1,
+    n: Annotated[int, typer.Option("--n", min=1, max=1000, help="texts to write")] = 1,
+    stop: Annotated[list[str] | None, typer.Option(help="end before this string; repeat it for more")] = None,
+    stream: Annotated[bool, typer.Option("--stream", help="print each piece as it is written")] = False,
+    as_json: Json = False,
+) -> None:
+    """Let a language model go on from a prompt.
+
+    transduce generate -m runs/lm "To be" --tokens 100
+    """
+    if model is None:
+        raise UsageError("generate needs a language model: -m RUN, made by transduce train RUN --text corpus.txt")
+    if stream and (as_json or n > 1):
+        raise UsageError("--stream prints one text as it is written: leave out --json and --n")
+    from transduce.decode.load import load_generator
+    from transduce.decode.sample import Sampling
+
+    sampling = Sampling(temperature, top_k, top_p, seed)
+    generator = load_generator(model)
+    n_read = len(generator.context(prompt))
+    if n_read > generator.window:
+        message = f"the prompt has {n_read} pieces, the window {generator.window}: only its end is read"
+        print(f"transduce: {message}", file=sys.stderr)
+    if stream:
+        print(prompt, end="", flush=True)
+        for part in generator.stream(prompt, tokens, sampling, stop or ()):
+            print(part, end="", flush=True)
+        print()
+        return
+    for generation in generator.generate(prompt, tokens, sampling, n, stop or ()):
+        print(json.dumps(asdict(generation), ensure_ascii=False) if as_json else generation.prompt + generation.text)
+
+
+@app.command()
 def evaluate(
-    reference: Annotated[Path, typer.Option(help="the right translations", show_default=False)],
+    reference: Annotated[Path | None, typer.Option(help="the right translations")] = None,
     source: Annotated[Path | None, typer.Option(help="text to translate with the model")] = None,
     hypothesis: Annotated[Path | None, typer.Option(help="translations made elsewhere, instead of --source")] = None,
+    text: Annotated[Path | None, typer.Option(help="for a language model: the text to foretell")] = None,
     model: Model = None,
     tokenize: Annotated[
         str, typer.Option(help="sacreBLEU's: 13a, intl, char, zh, none (text already tokenised)")
@@ -183,13 +239,25 @@ def evaluate(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Score translations with BLEU (and its signature) and exact match."""
+    """Score translations with BLEU (and its signature) and exact match, or a language model with its loss on a text."""
+    if text is not None:
+        if model is None or any(
+            option is not None for option in (source, hypothesis, reference, beam, alpha, length_penalty)
+        ):
+            raise UsageError("a language model is scored by -m MODEL --text FILE and nothing else")
+        from transduce.app.run_text import score_text
+
+        for score in score_text(model, text):
+            _print_score(score, "", as_json)
+        return
+    if reference is None:
+        raise UsageError("give --reference, the right translations (or --text, for a language model)")
     if (source is None) == (hypothesis is None):
         raise UsageError("give either --source (to translate with the model) or --hypothesis (translations to score)")
     if hypothesis is not None and any(option is not None for option in (model, beam, alpha, length_penalty)):
         raise UsageError("--hypothesis is scored as it is: leave out --model, --beam, --alpha and --length-penalty")
     from transduce import evaluate as scores
-    from transduce.decode.translator import load
+    from transduce.decode.load import load_translator
     from transduce.text.corpus import read_lines
 
     references = list(read_lines(reference))
@@ -198,7 +266,7 @@ def evaluate(
         found = list(read_lines(hypothesis))
     else:
         assert source is not None, "one of the two is there"
-        translator = load(model)
+        translator = load_translator(model)
         texts = list(read_lines(source))
         scores.check_lengths(texts, references, "source lines")
         found = [translation.text for translation in translator.translate(texts, beam, alpha, length_penalty)]

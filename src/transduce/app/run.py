@@ -20,11 +20,12 @@ from transduce.app.prepare import Prepared, prepare
 from transduce.checkpoint import PARTIAL, FolderConfig, ModelFolder, read_json, save_model, to_json, write_file
 from transduce.config import Config, Layer, differences, read_toml, resolve, to_toml
 from transduce.data.stream import stream
-from transduce.decode.translator import Translator, load, words_of
+from transduce.decode.load import load_translator
+from transduce.decode.translator import Translator, words_of
 from transduce.errors import OutputError, UsageError
 from transduce.model import Transformer
 from transduce.text.corpus import Corpus, read_pairs
-from transduce.training.loop import Validate, Validation
+from transduce.training.loop import Batches, Validate, Validation
 from transduce.training.loop import train as train_model
 from transduce.training.report import Report, trim_metrics
 from transduce.training.state import checkpoints, load_step
@@ -72,44 +73,46 @@ def train_pairs(
     check_same_run(run, config, prepared.fingerprint)
     if (run / MODEL).exists():
         say(f"{run} is finished: its model is in {run / MODEL}")
-        return load(run)
-    create_run_folder(run, config, prepared.fingerprint)
-    with held(run):
-        finished = train_in_folder(run, prepared, console)
-    return Translator(finished)
-
-
-def train_in_folder(run: Path, prepared: Prepared, console: Console) -> ModelFolder:
-    """Train in a run folder, from its last checkpoint if it has one, and save the model there."""
-    config = prepared.config
-    say = partial(console.print, highlight=False, markup=False)
+        return load_translator(run)
     torch.manual_seed(config.train.seed)
-    model = Transformer(config.model)
-    say(f"model: {sum(parameter.numel() for parameter in model.parameters()):,} parameters")
-    saved = checkpoints(run / CHECKPOINTS)
-    if saved:
-        say(f"continuing from {saved[-1].name}")
-    trim_metrics(run / METRICS, load_step(saved[-1]) if saved else 0)
-    folder = model_folder(prepared, model)
-    with Report(run / METRICS, config.train.steps, console) as report:
-        trained = train_model(
-            model,
-            partial(stream, prepared.examples, config.data.batch_tokens, config.train.seed),
-            config.train,
-            run / CHECKPOINTS,
-            validate=make_validate(folder, prepared),
-            observer=report,
-        )
-    model.eval()
-    final, state = trained.validation, trained.state
-    if state.step < config.train.steps:
-        say(f"stopped at step {state.step}: no better validation loss in {state.n_stale} validations (train.patience)")
-    card = {**folder.card, "steps": state.step, "weights": trained.weights, "valid_loss": final.loss}
-    finished = replace(folder, card=card)
-    save_model(run / MODEL, finished)
-    say(
-        f"finished: {run / MODEL} has the weights of {trained.weights}: validation loss {final.loss:.3f}, BLEU {final.bleu:.1f}"
-    )
+    folder = model_folder(prepared, Transformer(config.model))
+    batches = partial(stream, prepared.examples, config.data.batch_tokens, config.train.seed)
+    validate = make_validate(folder, prepared)
+    return Translator(train_folder(run, config, prepared.fingerprint, folder, batches, validate, console))
+
+
+def train_folder(
+    run: Path,
+    config: Config,
+    fingerprint: str,
+    folder: ModelFolder,
+    batches: Batches,
+    validate: Validate,
+    console: Console,
+) -> ModelFolder:
+    """Train a model in a run folder, from its last checkpoint if it has one, and save it there."""
+    say = partial(console.print, highlight=False, markup=False)
+    say(f"model: {sum(parameter.numel() for parameter in folder.model.parameters()):,} parameters")
+    create_run_folder(run, config, fingerprint)
+    with held(run):
+        saved = checkpoints(run / CHECKPOINTS)
+        if saved:
+            say(f"continuing from {saved[-1].name}")
+        trim_metrics(run / METRICS, load_step(saved[-1]) if saved else 0)
+        with Report(run / METRICS, config.train.steps, console) as report:
+            trained = train_model(
+                folder.model, batches, config.train, run / CHECKPOINTS, validate=validate, observer=report
+            )
+        folder.model.eval()
+        final, state = trained.validation, trained.state
+        if state.step < config.train.steps:
+            say(
+                f"stopped at step {state.step}: no better validation loss in {state.n_stale} validations (train.patience)"
+            )
+        card = {**folder.card, "steps": state.step, "weights": trained.weights, "valid_loss": final.loss}
+        finished = replace(folder, card=card)
+        save_model(run / MODEL, finished)
+        say(f"finished: {run / MODEL} has the weights of {trained.weights}: validation loss {final.loss:.3f}")
     return finished
 
 
@@ -141,15 +144,14 @@ def make_validate(folder: ModelFolder, prepared: Prepared) -> Validate:
     def validate() -> Validation:
         loss = evaluate.loss(folder.model, prepared.valid_examples).value
         if not math.isfinite(loss):
-            return Validation(loss, 0.0, "", 0.0, (some[0].source, ""))
+            return Validation(loss, {}, "", (some[0].source, ""))
         found = Translator(folder).translate([pair.source for pair in some], beam=1)
         texts = [translation.text for translation in found]
         bleu = evaluate.bleu(texts, references)
         return Validation(
             loss=loss,
-            bleu=bleu.value,
+            scores={"BLEU": bleu.value, "exact match": evaluate.exact_match(texts, references).value},
             signature=f"{bleu.signature}|beam:1|n:{len(some)}",
-            exact_match=evaluate.exact_match(texts, references).value,
             sample=(some[0].source, texts[0]),
         )
 

@@ -3,19 +3,18 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transduce.checkpoint import BUILTIN, ModelFolder, load_model
+from transduce.checkpoint import ModelFolder
 from transduce.config import DecodeConfig, resolve
 from transduce.data.batch import encode_source, pad
 from transduce.data.stream import cut_batches
 from transduce.decode.rules import only_text
-from transduce.decode.sample import sampler
+from transduce.decode.sample import Sampling, sampler
 from transduce.decode.search import (
     Hypothesis,
     Penalty,
@@ -26,7 +25,7 @@ from transduce.decode.search import (
     search,
     top_k,
 )
-from transduce.errors import ModelError, UsageError
+from transduce.errors import ModelError
 from transduce.model import Transformer
 from transduce.model.cache import Cache
 from transduce.text.vocabulary import PAD
@@ -36,25 +35,6 @@ ROWS_TOKENS = 8192  # pieces of sources decoded together, beams counted
 WORD = re.compile(r"\w+|[^\w\s]")
 LINE_BREAKS = re.compile(r"[\r\n]+")
 MOST_PIECES = 4096  # of one source; attention needs the square of it in memory
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """Draw translations instead of searching the best one."""
-
-    temperature: float = 1.0
-    top_k: int = 0  # 0: all
-    top_p: float = 1.0
-    seed: int = 1
-    first: int = 0  # the number of the first text: text i draws from (seed, first + i)
-
-    def __post_init__(self) -> None:
-        if not (0.01 <= self.temperature <= 100 or self.temperature == 0):
-            raise UsageError(f"temperature is {self.temperature}: wanted 0, or 0.01 to 100")
-        if not (self.top_k >= 0 and 0 < self.top_p <= 1 and self.seed >= 0):
-            raise UsageError(
-                f"top_k is {self.top_k}, top_p {self.top_p}, seed {self.seed}: wanted top_k >= 0, 0 < top_p <= 1, seed >= 0"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +70,6 @@ def model_step(model: Transformer) -> Step[Cache]:
 def make_penalty(config: DecodeConfig) -> Penalty:
     """The length penalty of the settings."""
     return paper_penalty(config.alpha) if config.length_penalty == "paper" else power_penalty(config.alpha)
-
-
-def load(path: str | Path | None = None) -> "Translator":
-    """The translator in a model folder or a run folder; left out, the built-in English -> Italian one."""
-    return Translator(load_model(Path(path) if path is not None else BUILTIN))
 
 
 class Translator:

@@ -57,6 +57,14 @@ def read_lines(path: Path) -> Iterator[str]:
         raise MissingInputError(f"{path} may not be read: permission denied") from None
 
 
+def read_text(path: Path) -> str:
+    """A UTF-8 file as one text, lines ended by line feeds."""
+    text = "\n".join(read_lines(path))
+    if not text.strip():
+        raise DataError(f"{path} holds no text to learn from")
+    return text
+
+
 def read_pairs(source: Path, target: Path) -> Corpus:
     """The pairs of two parallel files: line n of one is the translation of line n of the other."""
     source_lines, target_lines = list(read_lines(source)), list(read_lines(target))

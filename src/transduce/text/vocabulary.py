@@ -14,6 +14,7 @@ import sentencepiece
 
 from transduce.errors import ConfigError, DataError, ModelError
 
+Kind = Literal["bpe", "unigram", "char", "byte"]
 PAD, SOS, EOS, UNKNOWN = 0, 1, 2, 3
 SPECIAL_PIECES = ("[PAD]", "[SOS]", "[EOS]", "[UNK]")
 SPACE = "▁"  # U+2581, how SentencePiece writes a space inside a piece
@@ -72,7 +73,7 @@ class Vocabulary:
 
     def piece(self, i: int) -> str:
         """A piece as people read it: `Ti`, `[EOS]`, and `##t` for one that continues a word."""
-        piece = str(self._processor.id_to_piece(i))
+        piece = str(self._processor.id_to_piece(i)).replace("\n", "\\n")
         if i < len(SPECIAL_PIECES) or piece == SPACE or self._processor.is_byte(i):
             return piece
         return piece.removeprefix(SPACE) if piece.startswith(SPACE) else f"##{piece}"
@@ -102,19 +103,25 @@ class Vocabulary:
         return [int(self._processor.piece_to_id(f"<0x{byte:02X}>")) for byte in character.encode()]
 
 
-def learn(lines: Sequence[str], kind: Literal["bpe", "unigram"], size: int, *, exact: bool = True) -> Vocabulary:
-    """Learn a vocabulary of `size` pieces from text.
+def learn(lines: Sequence[str], kind: Kind, size: int, *, exact: bool = True, is_text: bool = False) -> Vocabulary:
+    """Learn a vocabulary of `size` pieces from lines.
 
+    `char` takes the most frequent characters; `byte` has a piece for each byte and one for the space, whatever the size. With
+    `is_text` the lines are those of one running text: a line feed is a piece, and no space is put before a line.
     SentencePiece's own normalisation is off: what goes in comes out. If the text is too poor or too rich for so many pieces, that
     is an error, or with `exact=False` the nearest possible vocabulary is made.
     """
+    if kind == "byte":
+        lines, size = ["a" + 9 * " "], len(SPECIAL_PIECES) + 256 + is_text + 1  # room for one character: the space
     writer = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(lines),
             model_writer=writer,
-            model_type=kind,
+            model_type="char" if kind == "byte" else kind,
             vocab_size=size,
+            add_dummy_prefix=not is_text,
+            user_defined_symbols=["\n"] if is_text else [],
             hard_vocab_limit=exact,
             byte_fallback=True,
             character_coverage=CHARACTER_COVERAGE,
@@ -137,7 +144,7 @@ def learn(lines: Sequence[str], kind: Literal["bpe", "unigram"], size: int, *, e
         message = str(error)
         too_small = re.search(r"smaller than required_chars.*?(\d+) vs (\d+)", message)
         if too_small and not exact:
-            return learn(lines, kind, int(too_small[2]) + size, exact=False)
+            return learn(lines, kind, int(too_small[2]) + size, exact=False, is_text=is_text)
         if too_small:
             raise ConfigError(
                 f"text.vocab_size is {size}, but the bytes and characters of this corpus alone need {too_small[2]}: "

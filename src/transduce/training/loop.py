@@ -3,7 +3,7 @@
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -46,13 +46,12 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What a model is worth: loss in nats a token without smoothing, BLEU with its signature, exact match in percent."""
+    """What a model is worth: loss in nats a token without smoothing, other scores by name, how they were computed."""
 
     loss: float
-    bleu: float
+    scores: Mapping[str, float]
     signature: str
-    exact_match: float
-    sample: tuple[str, str]  # a sentence and how the model translates it now
+    sample: tuple[str, str]  # a text and what the model makes of it now
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,15 +64,14 @@ class Report:
         self._write(
             step=step,
             valid_loss=validation.loss,
-            valid_bleu=validation.bleu,
-            valid_exact_match=validation.exact_match,
+            **{f"valid_{name.lower().replace(' ', '_')}": value for name, value in validation.scores.items()},
             signature=validation.signature,
             sample=validation.sample,
         )
         minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
         self._console.print(
             f"  {minutes:3d}:{seconds:02d}  step {step:6d}/{self._n_steps}   validation loss {validation.loss:6.3f}"
-            f"   BLEU {validation.bleu:5.1f}   exact match {validation.exact_match:5.1f} %",
+            + "".join(f"   {name} {value:6.2f}" for name, value in validation.scores.items()),
             highlight=False,
         )
         source, translation = (shorten(text, SAMPLE_WIDTH, placeholder=" ...") for text in validation.sample)

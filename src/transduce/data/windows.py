@@ -1,0 +1,61 @@
+"""One running text as batches for a language model: full windows, each predicting its own next pieces."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from transduce.data.batch import Batch
+from transduce.data.stream import Position
+from transduce.text.vocabulary import EOS, SOS, Vocabulary
+
+LINES = re.compile(r"[^\n]*\n|[^\n]+")
+
+Ids = np.ndarray[tuple[int], np.dtype[np.int32]]
+
+
+def encode_text(documents: Sequence[str], vocabulary: Vocabulary) -> Ids:
+    """Documents as one stream of ids: [SOS] before each, [EOS] between them."""
+    ids: list[int] = []
+    for number, document in enumerate(documents):
+        ids += [EOS, SOS] if number else [SOS]
+        # A line feed is always a piece of its own, so lines may be encoded apart.
+        for line in vocabulary.encode_batch(LINES.findall(document)):
+            ids += line
+    return np.array(ids, dtype=np.int32)
+
+
+def collate_windows(ids: Ids, starts: Sequence[int], window: int) -> Batch:
+    """The windows that begin at some places, as a batch: every piece predicts the one after it."""
+    rows = np.stack([ids[start : start + window + 1] for start in starts]).astype(np.int64)
+    together = torch.from_numpy(rows)
+    return Batch(None, None, together[:, :-1], together[:, 1:], n_tokens=len(starts) * window)
+
+
+def window_stream(
+    ids: Ids, window: int, batch_tokens: int, seed: int, start: Position
+) -> Iterator[tuple[Batch, Position]]:
+    """Batches for ever, from a position on, each with the position after it.
+
+    In each epoch the text is cut into full windows from another place on, and their order is shuffled: a function of (seed, epoch).
+    """
+    epoch, first = start
+    size = max(1, batch_tokens // window)
+    while True:
+        random = np.random.Generator(np.random.PCG64([seed, epoch]))
+        offset = int(random.integers(min(window, len(ids) - window)))
+        starts = random.permutation(np.arange(offset, len(ids) - window, window))
+        n_batches = -(-len(starts) // size)
+        for i in range(first, n_batches):
+            after = Position(epoch, i + 1) if i + 1 < n_batches else Position(epoch + 1, 0)
+            yield collate_windows(ids, starts[i * size : (i + 1) * size].tolist(), window), after
+        epoch, first = epoch + 1, 0
+
+
+def windows_in_order(ids: Ids, window: int, batch_tokens: int) -> Iterator[Batch]:
+    """Every full window once, side by side: for measuring."""
+    starts = list(range(0, len(ids) - window, window))
+    size = max(1, batch_tokens // window)
+    for i in range(0, len(starts), size):
+        yield collate_windows(ids, starts[i : i + size], window)
