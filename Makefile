@@ -3,12 +3,13 @@ PYTHON ?= python3
 BIN    := .venv/bin
 PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet
 
-.PHONY: help demo test test-slow check builtin picture clean
+.PHONY: help demo test test-slow check bench-lm builtin picture clean
 help:
 	@echo "make demo        train English -> Italian here and now and watch it translate"
 	@echo "make test        format, lint, types, tests, README commands"
 	@echo "make test-slow   the long proofs"
 	@echo "make check       format, lint and types only"
+	@echo "make bench-lm    language-model training beside a plain PyTorch loop (DATA=folder of tinyshakespeare.txt)"
 	@echo "make builtin     train the model that ships inside the package again"
 	@echo "make picture     make the picture in the README again"
 
@@ -38,6 +39,9 @@ test: check
 
 test-slow: .venv/.dev
 	$(BIN)/pytest -m slow
+
+bench-lm: .venv/.run
+	$(BIN)/python bench/lm.py $(if $(DATA),--data $(DATA))
 
 builtin: .venv/.run
 	GOMP_SPINCOUNT=1000 $(BIN)/python -m transduce.app.builtin

@@ -26,6 +26,7 @@ def test_the_commands_of_the_readme_run_in_order(tmp_path: Path) -> None:
     pairs = list(generate("en-it", 60, seed=3))
     (tmp_path / "train.en").write_text("".join(f"{pair.source}\n" for pair in pairs))
     (tmp_path / "train.it").write_text("".join(f"{pair.target}\n" for pair in pairs))
+    (tmp_path / "corpus.txt").write_text("".join(f"{pair.target}\n" for pair in pairs))
     for name in ("en", "it"):
         (tmp_path / f"test.{name}").write_text((tmp_path / f"train.{name}").read_text())
     assert len(COMMANDS) >= 7

@@ -23,3 +23,15 @@ def test_the_demo_learns_italian_and_says_ti_amo_molto_in_four_steps() -> None:
         ("4", "[SOS] Ti amo molto", "[EOS]"),
     ]
     assert done.stdout.splitlines()[-1] == "I love you very much  ->  Ti amo molto"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_language_model_learns_to_write_sentences_it_never_read() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "transduce", "demo", "--lm"], capture_output=True, text=True, check=True
+    )
+    losses = [float(loss) for loss in re.findall(r"validation loss +([\d.]+)   perplexity", done.stderr)]
+    assert losses[-1] < 2.9
+    assert re.search(r"[1-9]0? of 10 are new", done.stdout)
+    assert len(done.stdout.splitlines()) == 12

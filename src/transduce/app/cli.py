@@ -77,15 +77,18 @@ def _options(
 
 @app.command()
 def demo(
+    lm: Annotated[bool, typer.Option("--lm", help="a language model instead: it learns to write Italian")] = False,
     keep: Annotated[Path | None, typer.Option(help="keep the run in this folder")] = None,
 ) -> None:
     """Train English -> Italian here and now (a minute or two), score it, show its time steps."""
     import tempfile
 
     from transduce.app.demo import run_demo
+    from transduce.app.demo_text import run_text_demo
 
     with tempfile.TemporaryDirectory() as temporary:
-        run_demo(keep or Path(temporary) / "demo", Console(soft_wrap=True), _stderr())
+        run = keep or Path(temporary) / "demo"
+        (run_text_demo if lm else run_demo)(run, Console(soft_wrap=True), _stderr())
 
 
 @app.command()
