@@ -97,9 +97,7 @@ def propose(n_pairs: int, n_tokens: int, name: str, asked: Sequence[Layer] = ())
 
     It depends on nothing but these numbers and what was asked for, so that the same corpus gives the same model everywhere.
     """
-    wanted = {
-        key: value for layer in asked for section in ("data", "train") for key, value in layer.get(section, {}).items()
-    }
+    wanted = _asked_for(asked)
     recipe = resolve(preset(name)).train
     epochs = 100 if n_pairs < 10_000 else 60 if n_pairs < 100_000 else 20 if n_pairs < 1_000_000 else 10
     batch_tokens = wanted.get("batch_tokens") or (1024 if n_pairs < 20_000 else 4096 if n_pairs < 1_000_000 else 8192)
@@ -123,6 +121,13 @@ def propose(n_pairs: int, n_tokens: int, name: str, asked: Sequence[Layer] = ())
     return Proposal(settings, {name: why for name, why in reasons.items() if name.split(".")[1] not in wanted})
 
 
+def _asked_for(layers: Sequence[Layer]) -> dict[str, Any]:
+    """What was asked for of data and training, by key."""
+    return {
+        key: value for layer in layers for section in ("data", "train") for key, value in layer.get(section, {}).items()
+    }
+
+
 def shape_for(n_pairs: int) -> str:
     """The preset for a corpus of so many pairs."""
     for most_pairs, name in ((200_000, "tiny"), (1_000_000, "small"), (20_000_000, "base")):
@@ -133,9 +138,7 @@ def shape_for(n_pairs: int) -> str:
 
 def propose_text(n_tokens: int, name: str, asked: Sequence[Layer] = ()) -> Proposal:
     """Batch and length of training for a language model on a text of so many pieces."""
-    wanted = {
-        key: value for layer in asked for section in ("data", "train") for key, value in layer.get(section, {}).items()
-    }
+    wanted = _asked_for(asked)
     batch_tokens = wanted.get("batch_tokens") or 2048
     steps = wanted.get("steps") or min(100_000, max(500, 10 * n_tokens // batch_tokens))
     settings: dict[str, dict[str, Any]] = {section: dict(values) for section, values in preset(name).items()}

@@ -35,6 +35,9 @@ app = typer.Typer(
 Model = Annotated[
     Path | None, typer.Option("-m", "--model", help="model folder or run folder; left out, the built-in en-it model")
 ]
+Beam = Annotated[int | None, typer.Option(help="width of beam search; 1 is greedy; left out, the model's own")]
+Alpha = Annotated[float | None, typer.Option(help="strength of the length penalty; left out, the model's own")]
+LengthPenalty = Annotated[str | None, typer.Option(help="power or paper (Wu et al.); left out, the model's own")]
 Json = Annotated[bool, typer.Option("--json", help="for programs: one JSON object a line")]
 
 
@@ -134,15 +137,9 @@ def train(
 def translate(
     files: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     model: Model = None,
-    beam: Annotated[
-        int | None, typer.Option(help="width of beam search; 1 is greedy; left out, the model's own")
-    ] = None,
-    alpha: Annotated[
-        float | None, typer.Option(help="strength of the length penalty; left out, the model's own")
-    ] = None,
-    length_penalty: Annotated[
-        str | None, typer.Option(help="power or paper (Wu et al.); left out, the model's own")
-    ] = None,
+    beam: Beam = None,
+    alpha: Alpha = None,
+    length_penalty: LengthPenalty = None,
     max_length: Annotated[int | None, typer.Option(help="most pieces of a translation; left out, input + 50")] = None,
     sample: Annotated[bool, typer.Option("--sample", help="draw translations instead of searching the best")] = False,
     temperature: Annotated[float | None, typer.Option(help="with --sample: below 1 sharper, above 1 wilder")] = None,
@@ -233,13 +230,9 @@ def evaluate(
     tokenize: Annotated[
         str, typer.Option(help="sacreBLEU's: 13a, intl, char, zh, none (text already tokenised)")
     ] = "13a",
-    beam: Annotated[int | None, typer.Option(help="width of beam search; left out, the model's own")] = None,
-    alpha: Annotated[
-        float | None, typer.Option(help="strength of the length penalty; left out, the model's own")
-    ] = None,
-    length_penalty: Annotated[
-        str | None, typer.Option(help="power or paper (Wu et al.); left out, the model's own")
-    ] = None,
+    beam: Beam = None,
+    alpha: Alpha = None,
+    length_penalty: LengthPenalty = None,
     as_json: Json = False,
 ) -> None:
     """Score translations with BLEU (and its signature) and exact match, or a language model with its loss on a text."""
