@@ -15,7 +15,8 @@ from transduce.presets import Proposal, propose, shape_for
 from transduce.presets import preset as preset_settings
 from transduce.text.corpus import Corpus, Pair
 from transduce.text.vocabulary import Vocabulary, choose_size, learn
-from transduce.training.schedule import learning_rate, paper_peak
+from transduce.training.loop import peak
+from transduce.training.schedule import paper_peak
 
 Say = Callable[[str], None]
 FEW_PAIRS = 1000
@@ -150,12 +151,17 @@ def say_choices(say: Say, proposal: Proposal, shape: str, config: Config, n_pair
     say(f"preset {shape}: {'as asked' if asked_for else f'the shape for a corpus of {n_pairs:,} pairs'}")
     if n_pairs < FEW_PAIRS:
         say(f"warning: {n_pairs:,} pairs are few: expect a model that repeats them rather than one that translates")
-    peak = learning_rate(config.train.warmup_steps, config.train, config.model)
+    rate = peak(config.train, config.model)
     paper = paper_peak(config.model.d_model, config.train.warmup_steps)
     say(
-        f"train.learning_rate {peak:.2g} at its peak"
-        + (f" (Eq. 3 would give {paper:.2g})" if peak != paper else ": Eq. 3")
+        f"train.learning_rate {rate:.2g} at its peak"
+        + (f" (Eq. 3 would give {paper:.2g})" if rate != paper else ": Eq. 3")
     )
+    say_reasons(say, proposal, config)
+
+
+def say_reasons(say: Say, proposal: Proposal, config: Config) -> None:
+    """Print each setting that was proposed, and why."""
     for name, reason in proposal.reasons.items():
         section, _, key = name.partition(".")
         say(f"{name} {getattr(getattr(config, section), key):,}: {reason}")

@@ -10,7 +10,7 @@ import torch
 from rich.console import Console
 
 from transduce import evaluate
-from transduce.app.prepare import Say
+from transduce.app.prepare import Say, say_reasons
 from transduce.app.run import MODEL, check_run_folder, check_same_run, train_folder
 from transduce.checkpoint import FolderConfig, ModelFolder
 from transduce.config import Config, Layer, resolve
@@ -60,9 +60,7 @@ def train_documents(
     sizes: Layer = {"text": {"vocab_size": len(vocabulary)}, "model": {"vocab_size": len(vocabulary)}}
     config = resolve(proposal.settings, kind, *settings, sizes)
     say(f"preset {shape}: {'as asked' if preset else 'the shape for a text of this size'}")
-    for name, reason in proposal.reasons.items():
-        section, _, key = name.partition(".")
-        say(f"{name} {getattr(getattr(config, section), key):,}: {reason}")
+    say_reasons(say, proposal, config)
     fingerprint = hashlib.sha256("\0".join(documents).encode()).hexdigest()
     check_same_run(run, config, fingerprint)
     if (run / MODEL).exists():
