@@ -8,7 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from transduce.checkpoint import ModelFolder, average, find_model, load_model, save_model, sha256
+from transduce.checkpoint import ModelFolder, average, find_model, load_model, save_model
+from transduce.storage import sha256
 from transduce.errors import MissingInputError, ModelError, OutputError
 
 

@@ -15,7 +15,7 @@ FILES = sorted(path for path in SOURCE.rglob("*.py"))
 # Lower floors first; a floor may import the floors below it, and rooms of one floor do not know each other.
 FLOORS = (
     ("errors",),
-    ("config",),
+    ("config", "storage"),
     ("presets", "html"),
     ("text", "model"),
     ("data", "checkpoint"),

@@ -8,10 +8,6 @@ A model folder:
     manifest.json          format version, SHA-256 and size of each file, and the card: how this model came to be
 """
 
-import hashlib
-import json
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,14 +20,14 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from transduce.config import DecodeConfig, ModelConfig, Section, TextConfig
-from transduce.errors import MissingInputError, ModelError, OutputError, StorageError
+from transduce.errors import MissingInputError, ModelError
 from transduce.model import LanguageModel, Transformer
+from transduce.storage import read_json, sha256, to_json, write_folder
 from transduce.text.vocabulary import Vocabulary
 
 FORMAT = 1
 CONFIG, WEIGHTS, MANIFEST, WORDS = "config.json", "model.safetensors", "manifest.json", "words.txt"
 SOURCE_VOCABULARY, TARGET_VOCABULARY = "sentencepiece.model", "sentencepiece.target.model"
-PARTIAL = ".partial"
 BUILTIN = Path(__file__).parent / "builtin" / "en-it"  # the model that ships inside the package
 
 
@@ -162,65 +158,6 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], origin: Path) 
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(weights[name])
-
-
-def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write a folder of files under another name, flush it to disk, then rename it: whole or not at all."""
-    partial = folder.with_name(folder.name + PARTIAL)
-    try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        for name, content in files.items():
-            write_file(partial / name, content)
-        if folder.exists():
-            shutil.rmtree(folder)
-        partial.rename(folder)
-        _flush_folder(folder.parent)
-    except (FileNotFoundError, NotADirectoryError, PermissionError, FileExistsError) as error:
-        raise OutputError(f"cannot create {folder}: {error.strerror}") from None
-    except OSError as error:
-        raise StorageError(f"cannot write {folder}: {error.strerror}; nothing of it was kept") from None
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Write a file and flush it to disk."""
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sha256(content: bytes) -> str:
-    """The fingerprint of a file's content."""
-    return hashlib.sha256(content).hexdigest()
-
-
-def to_json(value: Any) -> bytes:
-    """JSON as it stands in our files."""
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file."""
-    try:
-        value = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise ModelError(f"{path} is missing: this is not a whole model folder") from None
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path} is not valid JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise ModelError(f"{path} holds a {type(value).__name__}, wanted an object")
-    return value
-
-
-def _flush_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _listed_files(manifest: Mapping[str, Any], folder: Path) -> dict[str, dict[str, Any]]:

@@ -14,18 +14,9 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from transduce.checkpoint import (
-    PARTIAL,
-    WEIGHTS,
-    average,
-    load_weights,
-    load_weights_file,
-    read_json,
-    to_json,
-    weights_of,
-    write_folder,
-)
+from transduce.checkpoint import WEIGHTS, average, load_weights, load_weights_file, weights_of
 from transduce.data.stream import Position
+from transduce.storage import PARTIAL, read_json, to_json, write_folder
 
 OPTIMIZER, STATE, BEST = "optimizer.safetensors", "state.json", "best"
 START = Position()
