@@ -6,7 +6,7 @@ from transduce.config import Config, differences, parse_assignment, read_toml, r
 from transduce.errors import ConfigError, MissingInputError
 
 SETTINGS = """
-text.kind text.vocab_size text.joint
+text.kind text.vocab_size text.joint text.normalization text.languages text.dropout
 data.batch_tokens data.max_length data.valid_pairs
 model.kind model.vocab_size model.target_vocab_size model.n_layers model.d_model model.d_ff model.n_heads model.d_k model.d_v
 model.dropout model.norm model.positions model.window model.max_positions

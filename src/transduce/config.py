@@ -30,6 +30,13 @@ class TextConfig(Section):
     kind: Literal["bpe", "unigram", "char", "byte"] = Field("bpe", description="what the pieces are")
     vocab_size: int | None = Field(None, ge=261, le=256_000, description="pieces; left out, chosen from the corpus")
     joint: bool = Field(True, description="one vocabulary for both languages (section 5.1), or one each")
+    normalization: Literal["nfc", "nfkc", "none"] = Field(
+        "nfc", description="Unicode's normal form, control characters removed; in training and in translation"
+    )
+    languages: tuple[str, str] | None = Field(None, description="of source and target; left out, from file suffixes")
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="cut words into pieces anew each epoch: the chance that a merge is left out"
+    )
 
 
 class DataConfig(Section):
@@ -121,6 +128,15 @@ class Config(Section):
     model: ModelConfig = ModelConfig()
     train: TrainConfig = TrainConfig()
     decode: DecodeConfig = DecodeConfig()
+
+    @model_validator(mode="after")
+    def _dropout_has_merges(self) -> "Config":
+        if self.text.dropout and (self.text.kind not in ("bpe", "unigram") or self.model.kind != "encoder-decoder"):
+            raise ValueError(
+                f"text.dropout is {self.text.dropout}: it needs text.kind bpe or unigram and sentence pairs, "
+                f"found {self.text.kind} and {self.model.kind}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _positions_suffice(self) -> "Config":

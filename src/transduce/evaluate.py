@@ -10,7 +10,7 @@ from sacrebleu.metrics.bleu import BLEU
 from transduce.config import nearest
 from transduce.data.batch import Example
 from transduce.data.stream import in_order
-from transduce.data.windows import Ids, windows_in_order
+from transduce.data.windows import Text, windows_in_order
 from transduce.errors import DataError, UsageError
 from transduce.model import LanguageModel, Transformer
 from transduce.text.vocabulary import Vocabulary
@@ -56,7 +56,7 @@ def loss(model: Transformer | LanguageModel, examples: Sequence[Example], batch_
 
 
 def text_loss(
-    model: LanguageModel, ids: Ids, vocabulary: Vocabulary, batch_tokens: int = 4096
+    model: LanguageModel, ids: Text, vocabulary: Vocabulary, batch_tokens: int = 4096
 ) -> tuple[Score, Score, Score]:
     """How well a language model foretells a text: loss in nats a piece, perplexity, and bits a byte of the text.
 

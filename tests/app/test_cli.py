@@ -177,7 +177,9 @@ def test_a_training_stopped_while_its_folder_was_made_can_start_again(
 ) -> None:
     source, target = write_corpus()
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
-    (tmp_path / "run" / "data.json").write_text("{")
+    (tmp_path / "run" / "data").mkdir()
+    for name in ("manifest.json", "part-00000.json", "part-00000.source.npy.partial"):
+        (tmp_path / "run" / "data" / name).write_text("{")
     assert transduce("train", tmp_path / "run", "--source", source, "--target", target, *TINY, *SHORT)[0] == 0
 
 
@@ -237,7 +239,7 @@ def test_every_kind_of_bad_input_has_its_message_and_exit_code(transduce: Run, t
         (("full", "two"), 66, "is a folder, wanted a text file"),
         (("three", "two"), 65, "three has 3 lines"),
         (("empty", "empty"), 65, "hold no pair to learn from"),
-        (("one", "one"), 65, "1 pairs with 1 different sources are too few to split 1 off"),
+        (("one", "one"), 65, "1 pairs with 1 different sources are too few to split some off"),
         (("two", "two", "--set", "train.stepz=3"), 78, "unknown setting 'train.stepz': did you mean 'train.steps'?"),
         (("two", "two", "--set", "train.steps=0"), 78, "train.steps is 0"),
         (("two", "two", "--preset", "bas"), 78, "unknown preset 'bas': did you mean 'base'?"),

@@ -24,7 +24,7 @@ def test_from_a_text_to_a_language_model_that_writes(transduce: Run, corpus: Pat
     code, out, err = transduce(*train)
     assert (code, out) == (0, "")
     for said in (
-        "text: 1 documents",
+        "text: 1 document,",
         "char pieces",
         "validation: the last",
         "perplexity",
@@ -72,7 +72,7 @@ def test_bad_input_has_its_message_and_exit_code(transduce: Run, corpus: Path, t
             "is too short for model.window",
         ),
         (("train", tmp_path / "x", "--text", corpus, "--source", corpus), 2, "or --text for a language model"),
-        (("train", tmp_path / "x"), 2, "give --source and --target for a translator"),
+        (("train", tmp_path / "x"), 2, "give --source and --target (or --pairs) for a translator"),
         (("generate", "x"), 2, "generate needs a language model: -m RUN"),
         (("generate", "-m", builtin, "x"), 78, "this is a translation model, it cannot generate"),
         (("generate", "-m", builtin, "x", "--stream", "--n", 2), 2, "leave out --json and --n"),

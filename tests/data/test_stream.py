@@ -1,11 +1,21 @@
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.data.batch import Example, collate
-from transduce.data.stream import Position, cut_batches, in_order, length, plan_epoch, stream
+from transduce.data.stream import (
+    BLOCK,
+    ExampleList,
+    Position,
+    batches_of_examples,
+    cut_batches,
+    in_order,
+    length,
+    stream,
+)
 from transduce.text.vocabulary import EOS, PAD, SOS
 
 
@@ -36,36 +46,71 @@ def test_batches_keep_the_budget_and_every_example(lengths: list[int], budget: i
         assert len(batch) == 1 or max(lengths[i] for i in batch) * len(batch) <= budget
 
 
-def test_an_epoch_has_every_example_exactly_once_within_the_budget() -> None:
-    examples = random_examples()
-    plan = plan_epoch(examples, 128, seed=3, epoch=0)
-    assert sorted(i for batch in plan for i in batch) == list(range(len(examples)))
-    assert all(max(length(examples[i]) for i in batch) * len(batch) <= 128 for batch in plan)
+def epoch_of(examples: list[Example], budget: int, seed: int, epoch: int = 0) -> list[list[Example]]:
+    """The batches of one epoch."""
+    batches = []
+    for found, after in batches_of_examples(ExampleList(examples), budget, seed, Position(epoch)):
+        batches.append(found)
+        if after.epoch > epoch:
+            return batches
+    raise AssertionError("batches never end")
+
+
+def names(batches: list[list[Example]]) -> list[list[int]]:
+    return [[int(example.source[0]) for example in batch] for batch in batches]
+
+
+MANY = random_examples(33 * BLOCK + 7)  # two pools, the last block not full
+
+
+@pytest.mark.parametrize("examples", [random_examples(), MANY], ids=["one pool", "two pools"])
+def test_an_epoch_has_every_example_exactly_once_within_the_budget(examples: list[Example]) -> None:
+    batches = epoch_of(examples, 128, seed=3)
+    assert sorted(name for batch in names(batches) for name in batch) == list(range(4, 4 + len(examples)))
+    assert all(max(map(length, batch)) * len(batch) <= 128 for batch in batches)
 
 
 def test_the_order_is_a_function_of_seed_and_epoch() -> None:
     examples = random_examples()
-    assert plan_epoch(examples, 128, 3, 0) == plan_epoch(examples, 128, 3, 0)
-    assert plan_epoch(examples, 128, 3, 0) != plan_epoch(examples, 128, 3, 1)
-    assert plan_epoch(examples, 128, 3, 0) != plan_epoch(examples, 128, 4, 0)
+    assert names(epoch_of(examples, 128, 3, 0)) == names(epoch_of(examples, 128, 3, 0))
+    assert names(epoch_of(examples, 128, 3, 0)) != names(epoch_of(examples, 128, 3, 1))
+    assert names(epoch_of(examples, 128, 3, 0)) != names(epoch_of(examples, 128, 4, 0))
+
+
+def test_neighbours_of_the_corpus_are_not_neighbours_of_an_epoch() -> None:
+    order = [name for batch in names(epoch_of(MANY, 128, 3)) for name in batch]
+    near = sum(abs(a - b) < BLOCK for a, b in pairwise(order))
+    assert (
+        near / len(order) < 0.1
+    )  # a shuffle of all would give 2 * BLOCK / len(MANY) = 0.06; the order of the corpus, 1
 
 
 def test_a_stream_taken_up_at_a_position_goes_on_as_the_unbroken_one() -> None:
-    examples = random_examples()
-    n = len(plan_epoch(examples, 128, 3, 0))
-    unbroken = list(islice(stream(examples, 128, 3, Position()), 2 * n + 5))
-    for k in (1, n - 1, n, n + 3):
-        again = list(islice(stream(examples, 128, 3, unbroken[k - 1][1]), 5))
-        for (batch, position), (other, other_position) in zip(unbroken[k:], again, strict=False):
-            assert position == other_position
-            assert batch.source.equal(other.source)
+    for examples, budget in ((random_examples(), 128), (MANY, 65536)):
+        n = len(epoch_of(examples, budget, 3))
+        unbroken = list(islice(stream(ExampleList(examples), budget, 3, Position()), 2 * n + 5))
+        for k in (1, n // 2, n - 1, n, n + 3):
+            again = list(islice(stream(ExampleList(examples), budget, 3, unbroken[k - 1][1]), 5))
+            for (batch, position), (other, other_position) in zip(unbroken[k : k + 5], again, strict=True):
+                assert position == other_position
+                assert batch.source.equal(other.source)
+
+
+@pytest.mark.parametrize("n_ranks", [2, 3])
+def test_ranks_share_the_batches_of_one(n_ranks: int) -> None:
+    examples = ExampleList(random_examples())
+    alone = list(islice(stream(examples, 128, 3, Position()), 30 * n_ranks))
+    for rank in range(n_ranks):
+        shared = list(islice(stream(examples, 128, 3, Position(), rank, n_ranks), 30))
+        for step, (batch, after) in enumerate(shared):
+            assert batch.source.equal(alone[step * n_ranks + rank][0].source)
+            assert after == alone[(step + 1) * n_ranks - 1][1]
 
 
 def test_buckets_by_length_waste_little_on_padding() -> None:
-    examples = random_examples(5000)
-    plan = plan_epoch(examples, 512, 0, 0)
-    target_cells = sum(max(len(examples[i].target) for i in batch) * len(batch) for batch in plan)
-    assert sum(len(each.target) for each in examples) / target_cells > 0.9
+    batches = epoch_of(random_examples(5000), 512, 0)
+    cells = sum(max(len(example.target) for example in batch) * len(batch) for batch in batches)
+    assert sum(len(example.target) for batch in batches for example in batch) / cells > 0.9
 
 
 def test_measuring_sees_every_example_once() -> None:

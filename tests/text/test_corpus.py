@@ -1,56 +1,111 @@
+import json
 from pathlib import Path
 
 import pytest
 
-from transduce.errors import DataError, MissingInputError
-from transduce.text.corpus import Pair, read_lines, read_pairs
+from transduce.errors import DataError, UsageError
+from transduce.text.corpus import Pair, PairFiles, PairList, PairTables, changed_files, open_pairs
 
 
-def write(path: Path, content: bytes) -> Path:
-    path.write_bytes(content)
+def write(path: Path, content: str) -> Path:
+    path.write_text(content, encoding="utf-8")
     return path
 
 
-def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
-    text = "one\u2028still one\r\ntwo\x0b\x0c\x85two\nthree"
-    path = write(tmp_path / "a", text.encode())
-    assert list(read_lines(path)) == ["one\u2028still one", "two\x0b\x0c\x85two", "three"]
+def test_pairs_are_lines_side_by_side_file_after_file(tmp_path: Path) -> None:
+    first = write(tmp_path / "a.en", "one\n\nthree\n"), write(tmp_path / "a.it", "uno\ndue\n \n")
+    second = write(tmp_path / "b.en", "four\n"), write(tmp_path / "b.it", "quattro\n")
+    pairs = open_pairs([first[0], second[0]], [first[1], second[1]])
+    read = [(pair.source, pair.target) for pair in pairs.read()]
+    assert read == [("one", "uno"), ("", "due"), ("three", " "), ("four", "quattro")]
+    assert [pair.is_blank for pair in pairs.read()] == [False, True, True, False]
+    assert pairs.languages == ("en", "it")
+    assert pairs.name.endswith("a.it and 1 more")
 
 
-def test_a_byte_order_mark_is_removed_once(tmp_path: Path) -> None:
-    path = write(tmp_path / "a", b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n")
-    assert list(read_lines(path)) == ["one", "\ufefftwo"]
+def test_unequal_files_are_refused_with_both_counts_and_the_place(tmp_path: Path) -> None:
+    lines = ["x" * (i * i % 53 + 1) for i in range(400)]
+    source = write(tmp_path / "a.en", "".join(f"{line}\n" for i, line in enumerate(lines) if i != 152))
+    target = write(tmp_path / "b.it", "".join(f"{line}{line}\n" for line in lines))
+    read = PairFiles((source,), (target,)).read()
+    with pytest.raises(
+        DataError,
+        match=r"a\.en has 399 lines, .*b\.it has 400: line n of one must be the translation of line n of the other\. "
+        r"They most likely drift apart near line 15\d\. transduce doctor shows the place",
+    ):
+        list(read)
 
 
-def test_invalid_utf8_is_named_by_file_line_and_byte(tmp_path: Path) -> None:
-    path = write(tmp_path / "bad.en", b"good\nnot g\xf6\xf6d\n")
-    with pytest.raises(DataError, match=r"bad\.en, line 2: byte 6 of the line \(0xf6\) is not UTF-8; convert.*iconv"):
-        list(read_lines(path))
+@pytest.mark.parametrize(
+    ("names", "languages"),
+    [
+        (("train.en", "train.de"), ("en", "de")),
+        (("train.lc.norm.tok.en.gz", "train.de.zst"), ("en", "de")),
+        (("a.txt", "b.txt"), None),
+        (("a.en", "b.en"), None),
+        (("a", "b"), None),
+    ],
+)
+def test_languages_are_read_from_the_suffixes(names: tuple[str, str], languages: tuple[str, str] | None) -> None:
+    assert PairFiles((Path(names[0]),), (Path(names[1]),)).languages == languages
 
 
-def test_a_missing_file_a_folder_and_a_closed_file_are_named(tmp_path: Path) -> None:
-    with pytest.raises(MissingInputError, match=r"no file .*gone\.en"):
-        list(read_lines(tmp_path / "gone.en"))
-    with pytest.raises(MissingInputError, match="is a folder, wanted a text file"):
-        list(read_lines(tmp_path))
+def test_tsv_has_source_and_target_and_perhaps_more(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "one\tuno\tsome note\n\ntwo\tdue\n")
+    assert list(open_pairs(pairs=[path]).read()) == [Pair("one", "uno"), Pair("", ""), Pair("two", "due")]
+    with pytest.raises(DataError, match=r"a\.tsv, line 2: no tab; wanted source, tab, target"):
+        list(open_pairs(pairs=[write(path, "one\tuno\ntwo due\n")]).read())
 
 
-def test_pairs_are_lines_side_by_side_and_blank_ones_are_left_out_and_counted(tmp_path: Path) -> None:
-    source = write(tmp_path / "a", b"one\n\nthree\nfour\n")
-    target = write(tmp_path / "b", b"uno\ndue\n \nquattro\n")
-    corpus = read_pairs(source, target)
-    assert corpus.pairs == [Pair("one", "uno"), Pair("four", "quattro")]
-    assert corpus.n_blank == 2
+def test_jsonl_has_two_named_fields(tmp_path: Path) -> None:
+    rows = [{"source": "one\ntwo", "target": "uno due"}, {"translation": {"source": "three", "target": "tre"}}]
+    path = write(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows) + "\n")
+    assert list(open_pairs(pairs=[path]).read()) == [Pair("one two", "uno due"), Pair("three", "tre"), Pair("", "")]
+    named = write(tmp_path / "b.jsonl", '{"en": "one", "it": "uno"}\n')
+    pairs = open_pairs(pairs=[named], fields=("en", "it"))
+    assert list(pairs.read()) == [Pair("one", "uno")]
+    assert pairs.languages == ("en", "it")
+    assert PairTables((named,), ("left", "right")).languages is None
 
 
-def test_unequal_files_are_refused_with_both_counts(tmp_path: Path) -> None:
-    source, target = write(tmp_path / "a.en", b"1\n2\n3\n"), write(tmp_path / "b.it", b"1\n2\n")
-    with pytest.raises(DataError, match=r"a\.en has 3 lines, .*b\.it has 2: line n of one must be the translation"):
-        read_pairs(source, target)
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            '{"en": "one", "it": "uno"}',
+            r"line 1: the fields en, it, wanted text in 'source' and 'target'; name yours by --fields",
+        ),
+        ('["one", "uno"]', "line 1: a list, wanted text in 'source' and 'target'"),
+        ('{"source": 1, "target": "uno"}', "line 1: the fields source, target, wanted text"),
+        ("{one", "line 1: not valid JSON: "),
+        ("[" * 100_000, "line 1: not valid JSON: "),
+    ],
+)
+def test_other_json_is_refused(tmp_path: Path, line: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        list(open_pairs(pairs=[write(tmp_path / "a.jsonl", line)]).read())
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\n"])
-def test_an_empty_corpus_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = write(tmp_path / "a", content)
-    with pytest.raises(DataError, match="hold no pair to learn from"):
-        read_pairs(path, path)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"source": ["a"]}, "give both --source and --target, or --pairs with both sides in one file"),
+        ({"source": ["a.tsv.gz"]}, r"a\.tsv\.gz holds both sides: give it by --pairs a\.tsv\.gz"),
+        ({"source": ["a", "b"], "target": ["c"]}, "2 source files and 1 target files: each needs its translation"),
+        ({"source": ["a"], "pairs": ["b.tsv"]}, "give either --source and --target, or --pairs"),
+    ],
+)
+def test_sides_that_do_not_fit_are_refused(arguments: dict[str, list[str]], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        open_pairs(**arguments)
+
+
+def test_fingerprints_tell_what_changed(tmp_path: Path) -> None:
+    source, target = write(tmp_path / "a", "one\n"), write(tmp_path / "b", "uno\n")
+    before = PairFiles((source,), (target,)).fingerprint()
+    write(source, "two\n")
+    after = {**PairFiles((source,), (target,)).fingerprint(), "c": ""}
+    assert changed_files(before, before) == []
+    assert changed_files(before, after) == [f"{source} is another file", "c is new"]
+    assert changed_files(after, before)[-1] == "c is gone"
+    assert PairList([Pair("a", "b")]).fingerprint() != PairList([Pair("a", "c")]).fingerprint()

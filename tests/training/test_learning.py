@@ -6,7 +6,7 @@ from rich.console import Console
 
 from transduce.app.run import train_pairs
 from transduce.evaluate import exact_match
-from transduce.text.corpus import Corpus
+from transduce.text.corpus import PairList
 from transduce.text.grammar import generate
 
 RECIPE = {
@@ -26,7 +26,7 @@ RECIPE = {
 
 def test_reversing_a_sequence_is_learnt_to_more_than_99_percent(tmp_path: Path) -> None:
     held_out = list(generate("reverse", 300, seed=2, split="held-out"))
-    corpus = Corpus(list(generate("reverse", 20_000, seed=1)))
-    translator = train_pairs(tmp_path / "run", corpus, Corpus(held_out[:50]), "nano", [RECIPE], Console(quiet=True))
+    corpus = PairList(list(generate("reverse", 20_000, seed=1)))
+    translator = train_pairs(tmp_path / "run", corpus, PairList(held_out[:50]), "nano", [RECIPE], Console(quiet=True))
     found = [translation.text for translation in translator.translate([pair.source for pair in held_out], beam=1)]
     assert exact_match(found, [pair.target for pair in held_out]).value > 99

@@ -10,7 +10,7 @@ from tests.data.test_stream import random_examples
 from transduce.checkpoint import load_weights_file, weights_of
 from transduce.config import ModelConfig, TrainConfig
 from transduce.data.batch import Example, collate
-from transduce.data.stream import stream
+from transduce.data.stream import ExampleList, stream
 from transduce.errors import DivergedError
 from transduce.model import Transformer
 from transduce.training.loop import StepRow, Validation, make_optimizer, train, update
@@ -67,7 +67,7 @@ def run(
     model: Transformer, folder: Path, config: TrainConfig, observer: Silent | None = None, validate=None
 ) -> Transformer:  # type: ignore[no-untyped-def]
     examples: list[Example] = random_examples()
-    batches = partial(stream, examples, 128, config.seed)
+    batches = partial(stream, ExampleList(examples), 128, config.seed)
     train(model, batches, config, folder, validate=validate or losses(), observer=observer or Silent())
     return model
 

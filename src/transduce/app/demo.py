@@ -11,7 +11,7 @@ from transduce.app.run import train_pairs
 from transduce.config import Layer
 from transduce.decode.translator import Translator
 from transduce.inspection.steps import TimeStep, time_steps
-from transduce.text.corpus import Corpus, Pair
+from transduce.text.corpus import Pair, PairList
 from transduce.text.grammar import generate
 
 SENTENCE, TRANSLATION = "I love you very much", "Ti amo molto"
@@ -41,9 +41,9 @@ def run_demo(run: Path, out: Console, progress: Console) -> None:
 def train_grammar(run: Path, recipe: Layer, progress: Console, n_pairs: int = N_TRAIN) -> Translator:
     """Train the nano model on the generated English -> Italian corpus."""
     progress.print(f"making {n_pairs:,} of them", highlight=False)
-    corpus = Corpus(list(generate("en-it", n_pairs, seed=TRAIN_SEED)))
+    corpus = PairList(list(generate("en-it", n_pairs, seed=TRAIN_SEED)))
     watched = Pair(SENTENCE, TRANSLATION)  # shown at each validation
-    valid = Corpus([watched, *generate("en-it", N_VALID, seed=VALID_SEED, split="held-out")])
+    valid = PairList([watched, *generate("en-it", N_VALID, seed=VALID_SEED, split="held-out")])
     return train_pairs(run, corpus, valid, "nano", [recipe], progress)
 
 

@@ -8,6 +8,7 @@ from transduce.app.demo import TRAIN_SEED
 from transduce.app.run_text import train_documents
 from transduce.config import Layer
 from transduce.decode.sample import Sampling
+from transduce.text.documents import TextList
 from transduce.text.grammar import generate
 
 N_SENTENCES, N_WRITTEN = 40_000, 10
@@ -33,7 +34,7 @@ def run_text_demo(run: Path, out: Console, progress: Console) -> None:
     )
     sentences = [pair.target for pair in generate("en-it", N_SENTENCES, seed=TRAIN_SEED)]
     document = "".join(f"{sentence}\n" for sentence in sentences)
-    generator = train_documents(run, [document], "nano", [RECIPE], progress)
+    generator = train_documents(run, TextList([document]), "nano", [RECIPE], progress)
     written = generator.generate("\n", 40, Sampling(temperature=0.8), N_WRITTEN, stop=["\n"])
     out.print("It writes, one sentence after the other from its own random numbers:", highlight=False)
     known = set(sentences)

@@ -1,25 +1,42 @@
 """From pairs to what a training needs: a validation set, vocabularies, settings that suit the corpus, ids."""
 
-import hashlib
-import zlib
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from transduce.app.prepared import (
+    Say,
+    describe_inputs,
+    encode_into,
+    find_prepared,
+    load_valid,
+    load_vocabularies,
+    load_words,
+    save_valid,
+    save_words,
+    text_settings,
+    total,
+)
+from transduce.checkpoint import WORDS
 from transduce.config import Config, Layer, resolve
 from transduce.data.batch import Example, encode_pairs
-from transduce.data.stream import length
+from transduce.data.pairs import EncodedPairs, SampledPairs
+from transduce.data.shards import open_shards
+from transduce.data.stream import Examples, length
 from transduce.errors import ConfigError, DataError
 from transduce.presets import Proposal, propose, shape_for
 from transduce.presets import preset as preset_settings
-from transduce.text.corpus import Corpus, Pair
+from transduce.storage import sha256, to_json
+from transduce.text.corpus import Pair, PairSource
+from transduce.text.normal import words_of
+from transduce.text.survey import Survey, normal_pairs, survey
 from transduce.text.vocabulary import Vocabulary, choose_size, learn
 from transduce.training.loop import peak
 from transduce.training.schedule import paper_peak
 
-Say = Callable[[str], None]
 FEW_PAIRS = 1000
+MOST_WORDS = 100_000  # of the source side, kept in the model folder to tell unseen words
 
 
 class Vocabularies(NamedTuple):
@@ -36,94 +53,172 @@ class Prepared:
     config: Config
     preset: str
     vocabularies: Vocabularies
-    examples: list[Example]
+    examples: Examples
     valid_examples: list[Example]
-    train_pairs: list[Pair]
     valid_pairs: list[Pair]
-    fingerprint: str  # SHA-256 of all pairs
+    words: frozenset[str] | None
+    fingerprint: str  # SHA-256 of all that the corpus was prepared from
 
 
-def prepare(corpus: Corpus, valid: Corpus | None, preset: str | None, settings: Sequence[Layer], say: Say) -> Prepared:
-    """Choose what was not asked for, from the corpus alone, and say what was chosen and why."""
-    shape = preset or shape_for(len(corpus))
-    asked = resolve(preset_settings(shape), *settings)
-    train_pairs, valid_pairs = divide(corpus, valid, asked, say)
-    vocabularies = learn_vocabularies(train_pairs, asked, say)
-    examples = fitting("pairs", encode_pairs(train_pairs, vocabularies.source, vocabularies.target), asked, say)
-    valid_examples = fitting("validation pairs", encode_pairs(valid_pairs, *vocabularies), asked, say)
-    proposal = propose(len(examples), sum(len(example.target) - 1 for example in examples), shape, settings)
-    config = resolve(proposal.settings, *settings, vocabulary_sizes(vocabularies, asked))
+def prepare(
+    pairs: PairSource,
+    valid: PairSource | None,
+    preset: str | None,
+    settings: Sequence[Layer],
+    folder: Path,
+    say: Say,
+) -> Prepared:
+    """Encode the corpus into `folder`; choose what was not asked for, from the corpus alone, and say what was chosen and why."""
+    inputs = inputs_of(pairs, valid, settings)
+    manifest = find_prepared(folder, inputs)
+    if manifest is None:
+        manifest = make_prepared(pairs, valid, text_settings(settings), folder, inputs, say)
+    else:
+        say(f"data: {folder} was made from the same files and is used again")
+    return choose(manifest, folder, preset, settings, say)
+
+
+def inputs_of(pairs: PairSource, valid: PairSource | None, settings: Sequence[Layer]) -> dict[str, Any]:
+    """All that the prepared corpus depends on."""
+    asked = text_settings([{"text": {"languages": pairs.languages}}, *settings])
+    return describe_inputs(asked, train=pairs.fingerprint(), valid=valid.fingerprint() if valid else {})
+
+
+def make_prepared(
+    pairs: PairSource, valid: PairSource | None, asked: Config, folder: Path, inputs: Mapping[str, Any], say: Say
+) -> dict[str, Any]:
+    """Read the corpus twice: to count, choose and learn the pieces, then to encode it."""
+    form = asked.text.normalization
+    say(f"reading {pairs.name}")
+    found = survey(normal_pairs(pairs.read(), form), 0 if valid else asked.data.valid_pairs)
+    valid_pairs = list(found.valid)
+    if valid is not None:
+        valid_pairs = [pair for pair in normal_pairs(valid.read(), form) if not pair.is_blank]
+    check_enough(pairs, valid, found, valid_pairs)
+    vocabularies = learn_vocabularies(found, asked, say)
+    held_out = frozenset() if valid else frozenset(pair.source for pair in valid_pairs)
+    words: set[str] = set()
+
+    def rows() -> Iterator[tuple[str, str]]:
+        for pair in normal_pairs(pairs.read(), form):
+            if pair.is_blank or pair.source in held_out:
+                continue
+            if len(words) <= MOST_WORDS:
+                words.update(words_of(pair.source))
+            yield pair.source, pair.target
+
+    folder.mkdir(parents=True, exist_ok=True)
+    save_valid(folder, valid_pairs)
+    (folder / WORDS).unlink(missing_ok=True)
+
+    def counted() -> dict[str, Any]:
+        if len(words) <= MOST_WORDS:
+            save_words(folder, words)
+        return {"pairs": found.n_pairs, "blank": found.n_blank, "split_off": 0 if valid else len(valid_pairs)}
+
+    say(f"encoding {found.n_pairs:,} pairs")
+    return encode_into(folder, inputs, vocabularies, rows(), counted)
+
+
+def check_enough(pairs: PairSource, valid: PairSource | None, found: Survey, valid_pairs: Sequence[Pair]) -> None:
+    """There must be something to learn from and something to validate on."""
+    if not found.n_pairs:
+        raise DataError(f"{pairs.name} hold no pair to learn from: {found.n_blank:,} lines, all blank on a side")
+    if valid is not None and not valid_pairs:
+        raise DataError(f"{valid.name} hold no pair to validate on: all lines are blank on a side")
+    if valid is None and len(valid_pairs) in (0, found.n_pairs):
+        sources = f"{found.n_sources:,}" if found.n_sources is not None else "many"
+        raise DataError(
+            f"{found.n_pairs:,} pairs with {sources} different sources are too few to split some off for validation: "
+            "give more, or a validation set by --valid-source and --valid-target"
+        )
+
+
+def learn_vocabularies(found: Survey, asked: Config, say: Say) -> Vocabularies:
+    """One vocabulary for both sides, or one each."""
+    pairs = found.sample
+    say(f"learning the vocabulary from {len(pairs):,} pairs")
+    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    size = asked.text.vocab_size
+    wanted = size or choose_size((1 + asked.text.joint) * found.n_pairs)
+    sides = [[*sources, *targets]] if asked.text.joint else [sources, targets]
+    learnt = [learn(lines, asked.text.kind, wanted, exact=size is not None) for lines in sides]
+    if len(learnt[0]) < wanted:
+        say(f"the vocabulary has all the pieces this text gives ({wanted:,} would suit its size)")
+    return Vocabularies(learnt[0], learnt[-1])
+
+
+def choose(
+    manifest: Mapping[str, Any], folder: Path, preset: str | None, settings: Sequence[Layer], say: Say
+) -> Prepared:
+    """Settings that suit a prepared corpus, and the corpus itself, opened."""
+    n_pairs, n_tokens, n_rows = manifest["pairs"], total(manifest, "tokens"), total(manifest, "rows")
+    shape = preset or shape_for(n_pairs)
+    languages: Layer = {"text": {"languages": manifest["inputs"]["text"]["languages"]}}
+    asked = resolve(preset_settings(shape), languages, *settings)
+    vocabularies = Vocabularies(*load_vocabularies(folder))
+    proposal = propose(n_rows, n_tokens, shape, settings)
+    config = resolve(proposal.settings, languages, *settings, vocabulary_sizes(vocabularies, asked))
     check_asked(asked, config)
-    say_choices(say, proposal, shape, config, len(corpus), asked_for=preset)
+    say_corpus(say, manifest, vocabularies, asked)
+    if not n_rows:
+        raise none_fits("pairs", asked)
+    valid_pairs = load_valid(folder)
+    valid_examples = fitting("validation pairs", encode_pairs(valid_pairs, *vocabularies), asked, say)
+    say_choices(say, proposal, shape, config, n_pairs, asked_for=preset)
     return Prepared(
         config,
         shape,
         vocabularies,
-        examples=examples,
+        examples=open_examples(folder, vocabularies, config),
         valid_examples=valid_examples,
-        train_pairs=train_pairs,
         valid_pairs=valid_pairs,
-        fingerprint=fingerprint_of(train_pairs, valid_pairs),
+        words=load_words(folder),
+        fingerprint=sha256(to_json(manifest["inputs"])),
     )
 
 
-def divide(corpus: Corpus, valid: Corpus | None, asked: Config, say: Say) -> tuple[list[Pair], list[Pair]]:
-    """The pairs to learn from and the pairs to validate on: the ones given, or some split off."""
-    blank = f", {corpus.n_blank:,} left out (blank on a side)" if corpus.n_blank else ""
-    say(f"corpus: {len(corpus):,} pairs{blank}")
-    if valid is not None:
-        return corpus.pairs, valid.pairs
-    wanted = asked.data.valid_pairs or max(1, min(1000, len(corpus) // 20))
-    train_pairs, valid_pairs = split_off(corpus.pairs, wanted)
-    if not train_pairs or not valid_pairs:
-        raise DataError(
-            f"{len(corpus)} pairs with {len({pair.source for pair in corpus.pairs})} different sources are too few to split "
-            f"{wanted} off for validation: give more, or a validation set by --valid-source and --valid-target"
-        )
-    say(f"validation: {len(valid_pairs):,} of them split off (--valid-source and --valid-target give your own)")
-    return train_pairs, valid_pairs
-
-
-def split_off(pairs: Sequence[Pair], n: int) -> tuple[list[Pair], list[Pair]]:
-    """Split at most n pairs off for validation; pairs with the same source stay together, so nothing is on both sides."""
-    count = Counter(pair.source for pair in pairs)
-    chosen: set[str] = set()
-    left = n
-    for source in sorted(count, key=lambda text: (zlib.crc32(text.encode()), text)):
-        if count[source] <= left:
-            chosen.add(source)
-            left -= count[source]
-        if not left:
-            break
-    return [pair for pair in pairs if pair.source not in chosen], [pair for pair in pairs if pair.source in chosen]
+def open_examples(folder: Path, vocabularies: Vocabularies, config: Config) -> Examples:
+    """The pairs to learn from: as they were encoded, or cut into pieces anew in each epoch."""
+    shards = open_shards(folder)
+    if not config.text.dropout:
+        return EncodedPairs(shards)
+    return SampledPairs(shards, vocabularies, config.text.dropout, config.data.max_length, config.train.seed)
 
 
 def fitting(what: str, examples: list[Example], asked: Config, say: Say) -> list[Example]:
     """The examples that are not too long; the others are counted."""
-    most = asked.data.max_length
-    kept = [example for example in examples if length(example) <= most]
-    if len(kept) < len(examples):
-        say(f"left out: {len(examples) - len(kept):,} {what} longer than {most} pieces (data.max_length)")
+    kept = [example for example in examples if length(example) <= asked.data.max_length]
+    say_too_long(say, len(examples) - len(kept), what, asked)
     if not kept:
-        raise DataError(f"none of the {what} has {most} pieces or fewer: set a larger data.max_length")
+        raise none_fits(what, asked)
     return kept
 
 
-def learn_vocabularies(pairs: Sequence[Pair], asked: Config, say: Say) -> Vocabularies:
-    """One vocabulary for both sides, or one each."""
-    say(f"learning the vocabulary from {len(pairs):,} pairs")
-    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    size = asked.text.vocab_size
-    wanted = size or choose_size(2 * len(pairs) if asked.text.joint else len(pairs))
-    sides = [[*sources, *targets]] if asked.text.joint else [sources, targets]
-    found = [learn(lines, asked.text.kind, wanted, exact=size is not None) for lines in sides]
-    sizes = " and ".join(f"{len(vocabulary):,}" for vocabulary in found)
+def none_fits(what: str, asked: Config) -> DataError:
+    """The error of a corpus that has only long sentences."""
+    return DataError(f"none of the {what} has {asked.data.max_length} pieces or fewer: set a larger data.max_length")
+
+
+def say_too_long(say: Say, n: int, what: str, asked: Config) -> None:
+    """Print how many were too long."""
+    if n:
+        say(f"left out: {n:,} {what} longer than {asked.data.max_length} pieces (data.max_length)")
+
+
+def say_corpus(say: Say, manifest: Mapping[str, Any], vocabularies: Vocabularies, asked: Config) -> None:
+    """Print what was read, what was left out, and what the pieces are."""
+    blank = f", {manifest['blank']:,} left out (blank on a side)" if manifest["blank"] else ""
+    say(f"corpus: {manifest['pairs']:,} pairs{blank}")
+    if manifest["split_off"]:
+        say(
+            f"validation: {manifest['split_off']:,} of them split off (--valid-source and --valid-target give your own)"
+        )
+    say_too_long(say, total(manifest, "too_long"), "pairs", asked)
+    sizes = " and ".join(f"{len(each):,}" for each in dict.fromkeys(vocabularies))
     sharing = "joint" if asked.text.joint else "one for each side"
-    why = "as asked" if size else f"for {len(pairs):,} pairs; small corpora want small vocabularies"
-    if len(found[0]) < wanted:
-        why = f"all the pieces this text has ({wanted:,} would suit its size)"
+    why = "as asked" if asked.text.vocab_size else "small corpora want small vocabularies"
     say(f"text.vocab_size {sizes} {asked.text.kind} pieces, {sharing}: {why}")
-    return Vocabularies(found[0], found[-1])
 
 
 def vocabulary_sizes(vocabularies: Vocabularies, asked: Config) -> Layer:
@@ -165,13 +260,3 @@ def say_reasons(say: Say, proposal: Proposal, config: Config) -> None:
     for name, reason in proposal.reasons.items():
         section, _, key = name.partition(".")
         say(f"{name} {getattr(getattr(config, section), key):,}: {reason}")
-
-
-def fingerprint_of(*parts: Sequence[Pair]) -> str:
-    """The SHA-256 of what is learnt from and validated on."""
-    digest = hashlib.sha256()
-    for pairs in parts:
-        digest.update(f"{len(pairs)}\n".encode())
-        for pair in pairs:
-            digest.update(f"{pair.source}\n{pair.target}\n".encode())
-    return digest.hexdigest()

@@ -2,65 +2,81 @@
 
 RUN/run.toml         every setting of the run            RUN/checkpoints/   the last ones and the best
 RUN/metrics.jsonl    what happened, a row at a time      RUN/model/         the finished model
-RUN/data.json        the SHA-256 of what it learns from
+RUN/data/            the corpus, encoded once
 """
 
+import contextlib
 import math
-from collections.abc import Sequence
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
 
 from transduce import evaluate
 from transduce.app.lock import LOCK, held
-from transduce.app.prepare import Prepared, prepare
-from transduce.checkpoint import PARTIAL, FolderConfig, ModelFolder, read_json, save_model, to_json, write_file
+from transduce.app.prepare import Prepared, inputs_of, prepare
+from transduce.app.prepared import Say, check_same_inputs
+from transduce.checkpoint import FolderConfig, ModelFolder, save_model
 from transduce.config import Config, Layer, differences, read_toml, resolve, to_toml
 from transduce.data.stream import stream
 from transduce.decode.load import load_translator
-from transduce.decode.translator import Translator, words_of
-from transduce.errors import OutputError, UsageError
+from transduce.decode.translator import Translator
+from transduce.errors import ConfigError, DataError, MissingInputError, OutputError, UsageError
 from transduce.model import Transformer
-from transduce.text.corpus import Corpus, read_pairs
+from transduce.storage import PARTIAL, replace_file
+from transduce.text.corpus import PairSource, open_pairs
 from transduce.training.loop import Batches, Validate, Validation
 from transduce.training.loop import train as train_model
 from transduce.training.report import Report, trim_metrics
 from transduce.training.state import checkpoints, load_step
 
-SETTINGS, DATA, METRICS, CHECKPOINTS, MODEL = "run.toml", "data.json", "metrics.jsonl", "checkpoints", "model"
-MOST_WORDS = 100_000  # of the source side, kept in the model folder to tell unseen words
+SETTINGS, DATA, METRICS, CHECKPOINTS, MODEL = "run.toml", "data", "metrics.jsonl", "checkpoints", "model"
 MOST_VALIDATED = 500  # validation pairs that are translated for BLEU; the loss uses all
 
 
 def train(
     run: str | Path,
-    source: str | Path,
-    target: str | Path,
-    valid_source: str | Path | None = None,
-    valid_target: str | Path | None = None,
+    source: str | Path | Sequence[str | Path] = (),
+    target: str | Path | Sequence[str | Path] = (),
+    valid_source: str | Path | Sequence[str | Path] = (),
+    valid_target: str | Path | Sequence[str | Path] = (),
     preset: str | None = None,
     settings: Sequence[Layer] = (),
     console: Console | None = None,
+    *,
+    pairs: str | Path | Sequence[str | Path] = (),
+    valid_pairs: str | Path | Sequence[str | Path] = (),
+    fields: tuple[str, str] | None = None,
 ) -> Translator:
-    """Train a translator from two parallel text files into the folder `run`.
+    """Train a translator into the folder `run`, from parallel text files or from tables that hold both sides.
 
     `settings` are layers like `{"train": {"steps": 500}}`, later ones winning; what they leave out, the corpus suggests.
     """
-    if (valid_source is None) != (valid_target is None):
-        raise UsageError("a validation set has two sides: give both --valid-source and --valid-target, or neither")
     check_run_folder(Path(run))
-    corpus = read_pairs(Path(source), Path(target))
-    valid = read_pairs(Path(valid_source), Path(valid_target)) if valid_source and valid_target else None
+    corpus = open_pairs(several(source), several(target), several(pairs), fields)
+    valid = None
+    if valid_source or valid_target or valid_pairs:
+        if not valid_pairs and not (valid_source and valid_target):
+            raise UsageError("a validation set has two sides: give both --valid-source and --valid-target, or neither")
+        valid = open_pairs(several(valid_source), several(valid_target), several(valid_pairs), fields)
     return train_pairs(Path(run), corpus, valid, preset, settings, console or Console(stderr=True, soft_wrap=True))
+
+
+def several(paths: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
+    """One path or several, as several."""
+    return [paths] if isinstance(paths, str | Path) else paths
 
 
 def train_pairs(
     run: Path,
-    corpus: Corpus,
-    valid: Corpus | None,
+    pairs: PairSource,
+    valid: PairSource | None,
     preset: str | None,
     settings: Sequence[Layer],
     console: Console,
@@ -68,66 +84,71 @@ def train_pairs(
     """Train a translator from pairs: choose, say what was chosen, train, save."""
     check_run_folder(run)
     say = partial(console.print, highlight=False, markup=False)
-    prepared = prepare(corpus, valid, preset, settings, say)
-    config = prepared.config
-    check_same_run(run, config, prepared.fingerprint)
-    if (run / MODEL).exists():
-        say(f"{run} is finished: its model is in {run / MODEL}")
-        return load_translator(run)
-    torch.manual_seed(config.train.seed)
-    folder = model_folder(prepared, Transformer(config.model))
-    batches = partial(stream, prepared.examples, config.data.batch_tokens, config.train.seed)
-    validate = make_validate(folder, prepared)
-    return Translator(train_folder(run, config, prepared.fingerprint, folder, batches, validate, console))
+    inputs = inputs_of(pairs, valid, settings)
+    with hold_run(run):
+        check_same_corpus(run, inputs)
+        prepared = prepare(pairs, valid, preset, settings, run / DATA, say)
+        config = prepared.config
+        check_same_settings(run, config)
+        if is_finished(run, say):
+            return load_translator(run)
+        torch.manual_seed(config.train.seed)
+        folder = model_folder(prepared, Transformer(config.model))
+        batches = partial(stream, prepared.examples, config.data.batch_tokens, config.train.seed)
+        validate = make_validate(folder, prepared)
+        return Translator(train_folder(run, config, folder, batches, validate, console))
+
+
+def is_finished(run: Path, say: Say) -> bool:
+    """Whether a run has its model already; then that is said."""
+    if not (run / MODEL).exists():
+        return False
+    say(f"{run} is finished: its model is in {run / MODEL}")
+    return True
 
 
 def train_folder(
     run: Path,
     config: Config,
-    fingerprint: str,
     folder: ModelFolder,
     batches: Batches,
     validate: Validate,
     console: Console,
 ) -> ModelFolder:
-    """Train a model in a run folder, from its last checkpoint if it has one, and save it there."""
+    """Train a model in a run folder that is held, from its last checkpoint if it has one, and save it there."""
     say = partial(console.print, highlight=False, markup=False)
     say(f"model: {sum(parameter.numel() for parameter in folder.model.parameters()):,} parameters")
-    create_run_folder(run, config, fingerprint)
-    with held(run):
-        saved = checkpoints(run / CHECKPOINTS)
-        if saved:
-            say(f"continuing from {saved[-1].name}")
-        trim_metrics(run / METRICS, load_step(saved[-1]) if saved else 0)
-        with Report(run / METRICS, config.train.steps, console) as report:
-            trained = train_model(
-                folder.model, batches, config.train, run / CHECKPOINTS, validate=validate, observer=report
-            )
-        folder.model.eval()
-        final, state = trained.validation, trained.state
-        if state.step < config.train.steps:
-            say(
-                f"stopped at step {state.step}: no better validation loss in {state.n_stale} validations (train.patience)"
-            )
-        card = {**folder.card, "steps": state.step, "weights": trained.weights, "valid_loss": final.loss}
-        finished = replace(folder, card=card)
-        save_model(run / MODEL, finished)
-        say(f"finished: {run / MODEL} has the weights of {trained.weights}: validation loss {final.loss:.3f}")
+    create_run_folder(run, config)
+    saved = checkpoints(run / CHECKPOINTS)
+    if saved:
+        say(f"continuing from {saved[-1].name}")
+    trim_metrics(run / METRICS, load_step(saved[-1]) if saved else 0)
+    with Report(run / METRICS, config.train.steps, console) as report:
+        trained = train_model(
+            folder.model, batches, config.train, run / CHECKPOINTS, validate=validate, observer=report
+        )
+    folder.model.eval()
+    final, state = trained.validation, trained.state
+    if state.step < config.train.steps:
+        say(f"stopped at step {state.step}: no better validation loss in {state.n_stale} validations (train.patience)")
+    card = {**folder.card, "steps": state.step, "weights": trained.weights, "valid_loss": final.loss}
+    finished = replace(folder, card=card)
+    save_model(run / MODEL, finished)
+    say(f"finished: {run / MODEL} has the weights of {trained.weights}: validation loss {final.loss:.3f}")
     return finished
 
 
 def model_folder(prepared: Prepared, model: Transformer) -> ModelFolder:
     """The model with all it needs to read and write text, and a card that says where it comes from."""
     config = prepared.config
-    words = frozenset(word for pair in prepared.train_pairs for word in words_of(pair.source))
     return ModelFolder(
         config=FolderConfig(text=config.text, model=config.model, decode=config.decode),
         model=model,
         source_vocabulary=prepared.vocabularies.source,
         target_vocabulary=prepared.vocabularies.target,
-        words=words if len(words) <= MOST_WORDS else None,
+        words=prepared.words,
         card={
-            "pairs": len(prepared.train_pairs),
+            "pairs": len(prepared.examples),
             "data_sha256": prepared.fingerprint,
             "preset": prepared.preset,
             "settings": config.model_dump(),
@@ -163,32 +184,52 @@ def check_run_folder(run: Path) -> None:
     if run.exists() and not run.is_dir():
         raise OutputError(f"{run} is a file: a run needs a folder of its own")
     if run.is_dir() and not (run / SETTINGS).is_file():
-        begun = {DATA, CHECKPOINTS, LOCK, SETTINGS + PARTIAL}  # a run that was stopped while its folder was made
+        begun = {DATA, CHECKPOINTS, LOCK, SETTINGS + PARTIAL}  # a run that was stopped while its corpus was prepared
         if not {entry.name for entry in run.iterdir()} <= begun:
             raise OutputError(f"{run} is not empty and holds no run: choose a new folder")
 
 
-def check_same_run(run: Path, config: Config, fingerprint: str) -> None:
-    """The same command continues a run; other settings or data are refused, with the list of what differs."""
+@contextlib.contextmanager
+def hold_run(run: Path) -> Iterator[None]:
+    """Make the folder of a run if it is not there, and hold it. If what was given is refused, a new folder is taken away again."""
+    is_new = not run.exists()
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot create the run folder {run}: {error.strerror}") from None
+    if not os.access(run, os.W_OK | os.X_OK):
+        raise OutputError(f"cannot create the run folder {run}: Permission denied")
+    try:
+        with held(run):
+            yield
+    except (ConfigError, DataError, MissingInputError):
+        if is_new and not (run / SETTINGS).is_file():
+            shutil.rmtree(run)
+        raise
+
+
+def check_same_corpus(run: Path, inputs: Mapping[str, Any]) -> None:
+    """The same command continues a run; another corpus is refused before anything is touched."""
+    if (run / SETTINGS).is_file():
+        check_same_inputs(run, run / DATA, inputs)
+
+
+def check_same_settings(run: Path, config: Config) -> None:
+    """Other settings are refused, with the list of what differs."""
     if not (run / SETTINGS).is_file():
         return
     changed = differences(resolve(read_toml(run / SETTINGS)), config)
-    if read_json(run / DATA).get("sha256") != fingerprint:
-        changed.append("the sentence pairs differ")
     if changed:
         raise OutputError(
             f"{run} already holds another run: {'; '.join(changed)}. Choose a new folder, or the old settings"
         )
 
 
-def create_run_folder(run: Path, config: Config, fingerprint: str) -> None:
-    """Make the folder and write down what it learns from and, last and at once, its settings."""
-    if (run / SETTINGS).is_file():
-        return
+def create_run_folder(run: Path, config: Config) -> None:
+    """Write down, at once, the settings of the run."""
     try:
         (run / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
-        write_file(run / DATA, to_json({"sha256": fingerprint}))
-        write_file(run / (SETTINGS + PARTIAL), to_toml(config).encode())
-        (run / (SETTINGS + PARTIAL)).rename(run / SETTINGS)
+        if not (run / SETTINGS).is_file():
+            replace_file(run / SETTINGS, to_toml(config).encode())
     except OSError as error:
         raise OutputError(f"cannot create the run folder {run}: {error.strerror}") from None

@@ -1,29 +1,49 @@
 """From text files to a language model: the same layers, loop, checkpoints and folders as a translator's."""
 
-import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
 
 from transduce import evaluate
-from transduce.app.prepare import Say, say_reasons
-from transduce.app.run import MODEL, check_run_folder, check_same_run, train_folder
+from transduce.app.prepare import say_reasons
+from transduce.app.prepared import (
+    Say,
+    describe_inputs,
+    encode_into,
+    find_prepared,
+    load_vocabularies,
+    text_settings,
+    total,
+)
+from transduce.app.run import (
+    DATA,
+    check_run_folder,
+    check_same_corpus,
+    check_same_settings,
+    hold_run,
+    is_finished,
+    train_folder,
+)
 from transduce.checkpoint import FolderConfig, ModelFolder
 from transduce.config import Config, Layer, resolve
-from transduce.data.windows import Ids, encode_text, window_stream
+from transduce.data.shards import Stream, open_shards
+from transduce.data.windows import Text, encode_text, window_stream
 from transduce.decode.generator import Generator
 from transduce.decode.load import load_generator
 from transduce.decode.sample import Sampling
-from transduce.errors import DataError
+from transduce.errors import ConfigError, DataError
 from transduce.model import LanguageModel
-from transduce.presets import preset as preset_settings
 from transduce.presets import propose_text, text_shape_for
-from transduce.text.corpus import read_text
-from transduce.text.vocabulary import Vocabulary, choose_size, learn
+from transduce.storage import sha256, to_json
+from transduce.text.documents import TextFiles, TextSource, read_document, survey_text, text_rows
+from transduce.text.files import find_files
+from transduce.text.normal import normalise
+from transduce.text.vocabulary import choose_size, learn
 from transduce.training.loop import Validation
 
 VALID_SHARE = 0.1  # the last tenth of the text
@@ -39,61 +59,83 @@ def train_text(
     console: Console | None = None,
 ) -> Generator:
     """Train a language model from text files, each a document, into the folder `run`."""
-    run = Path(run)
-    check_run_folder(run)
-    documents = [read_text(Path(file)) for file in files]
-    return train_documents(run, documents, preset, settings, console or Console(stderr=True, soft_wrap=True))
+    check_run_folder(Path(run))
+    source = TextFiles(find_files(files))
+    return train_documents(Path(run), source, preset, settings, console or Console(stderr=True, soft_wrap=True))
 
 
 def train_documents(
-    run: Path, documents: Sequence[str], preset: str | None, settings: Sequence[Layer], console: Console
+    run: Path, source: TextSource, preset: str | None, settings: Sequence[Layer], console: Console
 ) -> Generator:
     """Train a language model from documents: choose, say what was chosen, train, save."""
+    check_run_folder(run)
     say = partial(console.print, highlight=False, markup=False)
-    shape = preset or text_shape_for(sum(map(len, documents)))
+    inputs = describe_inputs(text_settings(settings), text=source.fingerprint())
+    with hold_run(run):
+        check_same_corpus(run, inputs)
+        manifest = find_prepared(run / DATA, inputs) or make_prepared(source, settings, run / DATA, inputs, say)
+        shape, config = choose(manifest, run / DATA, preset, settings, say)
+        check_same_settings(run, config)
+        train_ids, valid_ids = divide_text(Stream(open_shards(run / DATA)), config.model.window, say)
+        if is_finished(run, say):
+            return load_generator(run)
+        torch.manual_seed(config.train.seed)
+        vocabulary, _ = load_vocabularies(run / DATA)
+        folder = ModelFolder(
+            config=FolderConfig(text=config.text, model=config.model, decode=config.decode),
+            model=LanguageModel(config.model),
+            source_vocabulary=vocabulary,
+            target_vocabulary=vocabulary,
+            card={
+                "pieces": total(manifest, "tokens"),
+                "data_sha256": sha256(to_json(inputs)),
+                "preset": shape,
+                "settings": config.model_dump(mode="json"),
+            },
+        )
+        batches = partial(window_stream, train_ids, config.model.window, config.data.batch_tokens, config.train.seed)
+        validate = partial(validate_text, folder, valid_ids)
+        return Generator(train_folder(run, config, folder, batches, validate, console))
+
+
+def make_prepared(
+    source: TextSource, settings: Sequence[Layer], folder: Path, inputs: Mapping[str, Any], say: Say
+) -> dict[str, Any]:
+    """Read the text twice: to learn the pieces, then to encode it."""
+    asked = text_settings(settings)
+    form = asked.text.normalization
+    found = survey_text(source, form)
+    size = asked.text.vocab_size
+    wanted = size or (ALL_CHARACTERS if asked.text.kind == "char" else choose_size(found.n_lines))
+    say(f"learning the vocabulary from {len(found.sample):,} lines")
+    vocabulary = learn(found.sample, asked.text.kind, wanted, exact=size is not None, is_text=True)
+
+    def counted() -> dict[str, int]:
+        return {"documents": found.n_documents, "characters": found.n_characters}
+
+    return encode_into(folder, inputs, [vocabulary], text_rows(source, form), counted)
+
+
+def choose(
+    manifest: Mapping[str, Any], folder: Path, preset: str | None, settings: Sequence[Layer], say: Say
+) -> tuple[str, Config]:
+    """The preset and the settings that suit a prepared text."""
+    n_pieces, n_tokens = len(load_vocabularies(folder)[0]), total(manifest, "tokens")
+    shape = preset or text_shape_for(manifest["characters"])
     kind: Layer = {"model": {"kind": "decoder-only", "norm": "pre"}, "train": {"label_smoothing": 0.0}}
-    asked = resolve(preset_settings(shape), kind, *settings)
-    vocabulary = learn_text(documents, asked, say)
-    ids = encode_text(documents, vocabulary)
-    train_ids, valid_ids = divide_text(ids, asked.model.window, say)
-    proposal = propose_text(len(train_ids), shape, settings)
-    sizes: Layer = {"text": {"vocab_size": len(vocabulary)}, "model": {"vocab_size": len(vocabulary)}}
+    proposal = propose_text(n_tokens - int(n_tokens * VALID_SHARE), shape, settings)
+    sizes: Layer = {"text": {"vocab_size": n_pieces}, "model": {"vocab_size": n_pieces}}
     config = resolve(proposal.settings, kind, *settings, sizes)
+    if config.model.kind != "decoder-only":
+        raise ConfigError(f"model.kind is {config.model.kind!r}: a running text trains a decoder-only model")
+    documents = f"{manifest['documents']:,} document{'s' if manifest['documents'] != 1 else ''}"
+    say(f"text: {documents}, {manifest['characters']:,} characters; {n_pieces:,} {config.text.kind} pieces")
     say(f"preset {shape}: {'as asked' if preset else 'the shape for a text of this size'}")
     say_reasons(say, proposal, config)
-    fingerprint = hashlib.sha256("\0".join(documents).encode()).hexdigest()
-    check_same_run(run, config, fingerprint)
-    if (run / MODEL).exists():
-        say(f"{run} is finished: its model is in {run / MODEL}")
-        return load_generator(run)
-    torch.manual_seed(config.train.seed)
-    folder = ModelFolder(
-        config=FolderConfig(text=config.text, model=config.model, decode=config.decode),
-        model=LanguageModel(config.model),
-        source_vocabulary=vocabulary,
-        target_vocabulary=vocabulary,
-        card={"pieces": len(ids), "data_sha256": fingerprint, "preset": shape, "settings": config.model_dump()},
-    )
-    batches = partial(window_stream, train_ids, config.model.window, config.data.batch_tokens, config.train.seed)
-
-    def validate() -> Validation:
-        return validate_text(folder, valid_ids)
-
-    return Generator(train_folder(run, config, fingerprint, folder, batches, validate, console))
+    return shape, config
 
 
-def learn_text(documents: Sequence[str], asked: Config, say: Say) -> Vocabulary:
-    """The vocabulary of a running text."""
-    lines = [line for document in documents for line in document.split("\n")]
-    size = asked.text.vocab_size
-    wanted = size or (ALL_CHARACTERS if asked.text.kind == "char" else choose_size(len(lines)))
-    vocabulary = learn(lines, asked.text.kind, wanted, exact=size is not None, is_text=True)
-    n_characters = sum(map(len, documents))
-    say(f"text: {len(documents)} documents, {n_characters:,} characters; {len(vocabulary):,} {asked.text.kind} pieces")
-    return vocabulary
-
-
-def divide_text(ids: Ids, window: int, say: Say) -> tuple[Ids, Ids]:
+def divide_text(ids: Stream, window: int, say: Say) -> tuple[Stream, Stream]:
     """The text to learn from and its last tenth, to validate on; each must hold a window."""
     n_valid = max(window + 1, int(len(ids) * VALID_SHARE))
     if len(ids) - n_valid < window + 1:
@@ -102,10 +144,10 @@ def divide_text(ids: Ids, window: int, say: Say) -> tuple[Ids, Ids]:
             "one window to learn from and one to validate on; give more text or a smaller window"
         )
     say(f"validation: the last {n_valid:,} of {len(ids):,} pieces")
-    return ids[:-n_valid], ids[-n_valid:]
+    return ids.between(0, len(ids) - n_valid), ids.between(len(ids) - n_valid, len(ids))
 
 
-def validate_text(folder: ModelFolder, ids: Ids) -> Validation:
+def validate_text(folder: ModelFolder, ids: Text) -> Validation:
     """Loss, perplexity and bits a byte on a text, and a few words of the model's own."""
     assert isinstance(folder.model, LanguageModel), "a text is measured by a language model"
     measured = evaluate.text_loss(folder.model, ids, folder.source_vocabulary)
@@ -120,7 +162,8 @@ def validate_text(folder: ModelFolder, ids: Ids) -> Validation:
 def score_text(model: Path, file: Path) -> tuple[evaluate.Score, evaluate.Score, evaluate.Score]:
     """Loss, perplexity and bits a byte of a language model on a text file."""
     generator = load_generator(model)
-    ids = encode_text([read_text(file)], generator.vocabulary)
+    text = normalise("\n".join(read_document(file)), generator.folder.config.text.normalization)
+    ids = encode_text([text], generator.vocabulary)
     if len(ids) <= generator.window:
         raise DataError(f"{file} has {len(ids):,} pieces, wanted more than the window of the model, {generator.window}")
     return evaluate.text_loss(generator.model, ids, generator.vocabulary)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,12 +12,14 @@ from torch import Tensor
 from transduce.text.corpus import Pair
 from transduce.text.vocabulary import EOS, PAD, SOS, Vocabulary
 
+Ids = np.ndarray[tuple[int], np.dtype[Any]]
+
 
 class Example(NamedTuple):
     """A pair as ids: the source ends in [EOS]; the target stands between [SOS] and [EOS]."""
 
-    source: np.ndarray[tuple[int], np.dtype[np.int32]]
-    target: np.ndarray[tuple[int], np.dtype[np.int32]]
+    source: Ids
+    target: Ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Batch:
     n_tokens: int  # target pieces to predict, padding not counted
 
 
-def encode_source(ids: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+def encode_source(ids: Sequence[int]) -> Ids:
     """A source sentence as the encoder reads it: its pieces, then [EOS]."""
     return np.array([*ids, EOS], dtype=np.int32)
 
@@ -49,7 +51,7 @@ def encode_pairs(pairs: Sequence[Pair], source: Vocabulary, target: Vocabulary) 
     ]
 
 
-def pad(rows: Sequence[np.ndarray[tuple[int], np.dtype[np.int32]]]) -> Int[Tensor, "batch position"]:
+def pad(rows: Sequence[Ids]) -> Int[Tensor, "batch position"]:
     """Rows of different lengths as one rectangle, filled up with [PAD] on the right."""
     rectangle = np.full((len(rows), max(len(row) for row in rows)), PAD, dtype=np.int64)
     for i, row in enumerate(rows):

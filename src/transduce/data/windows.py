@@ -2,17 +2,20 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 
 from transduce.data.batch import Batch
-from transduce.data.stream import Position
+from transduce.data.shards import Stream
+from transduce.data.stream import Position, share
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
 LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
-Ids = np.ndarray[tuple[int], np.dtype[np.int32]]
+Ids = np.ndarray[tuple[int], np.dtype[Any]]
+Text = Ids | Stream  # in memory, or on disk
 
 
 def encode_text(documents: Sequence[str], vocabulary: Vocabulary) -> Ids:
@@ -26,7 +29,7 @@ def encode_text(documents: Sequence[str], vocabulary: Vocabulary) -> Ids:
     return np.array(ids, dtype=np.int32)
 
 
-def collate_windows(ids: Ids, starts: Sequence[int], window: int) -> Batch:
+def collate_windows(ids: Text, starts: Sequence[int], window: int) -> Batch:
     """The windows that begin at some places, as a batch: every piece predicts the one after it."""
     rows = np.stack([ids[start : start + window + 1] for start in starts]).astype(np.int64)
     together = torch.from_numpy(rows)
@@ -34,13 +37,21 @@ def collate_windows(ids: Ids, starts: Sequence[int], window: int) -> Batch:
 
 
 def window_stream(
-    ids: Ids, window: int, batch_tokens: int, seed: int, start: Position
+    ids: Text, window: int, batch_tokens: int, seed: int, start: Position, rank: int = 0, n_ranks: int = 1
 ) -> Iterator[tuple[Batch, Position]]:
-    """Batches for ever, from a position on, each with the position after it.
+    """A rank's batches for ever, from a position on, each with the position after it.
 
     In each epoch the text is cut into full windows from another place on, and their order is shuffled: a function of (seed, epoch).
     """
-    epoch, first = start
+    for starts, after in share(batches_of_windows(ids, window, batch_tokens, seed, start), rank, n_ranks):
+        yield collate_windows(ids, starts, window), after
+
+
+def batches_of_windows(
+    ids: Text, window: int, batch_tokens: int, seed: int, start: Position
+) -> Iterator[tuple[list[int], Position]]:
+    """Where the windows of each batch begin, for ever, with the position after it."""
+    epoch, _, first = start
     size = max(1, batch_tokens // window)
     while True:
         random = np.random.Generator(np.random.PCG64([seed, epoch]))
@@ -48,12 +59,12 @@ def window_stream(
         starts = random.permutation(np.arange(offset, len(ids) - window, window))
         n_batches = -(-len(starts) // size)
         for i in range(first, n_batches):
-            after = Position(epoch, i + 1) if i + 1 < n_batches else Position(epoch + 1, 0)
-            yield collate_windows(ids, starts[i * size : (i + 1) * size].tolist(), window), after
+            after = Position(epoch, 0, i + 1) if i + 1 < n_batches else Position(epoch + 1)
+            yield starts[i * size : (i + 1) * size].tolist(), after
         epoch, first = epoch + 1, 0
 
 
-def windows_in_order(ids: Ids, window: int, batch_tokens: int) -> Iterator[Batch]:
+def windows_in_order(ids: Text, window: int, batch_tokens: int) -> Iterator[Batch]:
     """Every full window once, side by side: for measuring."""
     starts = list(range(0, len(ids) - window, window))
     size = max(1, batch_tokens // window)

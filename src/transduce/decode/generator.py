@@ -12,6 +12,7 @@ from transduce.decode.rules import only_text
 from transduce.decode.sample import Sampling, draw, reshape_distribution
 from transduce.errors import ModelError
 from transduce.model import LanguageModel
+from transduce.text.normal import normalise
 from transduce.text.vocabulary import EOS, SOS
 
 UNFINISHED = "\ufffd"  # what the bytes of half a character decode to
@@ -73,7 +74,7 @@ class Generator:
 
     def context(self, prompt: str) -> list[int]:
         """What the model has read before it writes."""
-        return self.vocabulary.encode(prompt) or [SOS]
+        return self.vocabulary.encode(normalise(prompt, self.folder.config.text.normalization)) or [SOS]
 
     def draw(self, context: Sequence[int], tokens: int, sampling: Sampling, number: int = 0) -> Iterator[Drawn]:
         """Pieces one by one. While the window stands, the cache serves; then the first piece drops out and all is read again."""

@@ -28,11 +28,11 @@ from transduce.decode.search import (
 from transduce.errors import ModelError
 from transduce.model import Transformer
 from transduce.model.cache import Cache
+from transduce.text.normal import normalise, words_of
 from transduce.text.vocabulary import PAD
 
 EXTRA_LENGTH = 50  # a translation may be this much longer than its source (section 6.1)
 ROWS_TOKENS = 8192  # pieces of sources decoded together, beams counted
-WORD = re.compile(r"\w+|[^\w\s]")
 LINE_BREAKS = re.compile(r"[\r\n]+")
 MOST_PIECES = 4096  # of one source; attention needs the square of it in memory
 
@@ -50,11 +50,6 @@ class Translation:
 
     def __str__(self) -> str:
         return self.text
-
-
-def words_of(text: str) -> list[str]:
-    """The words and signs of a text, as `Translator` compares them with those of the training text."""
-    return WORD.findall(text)
 
 
 def model_step(model: Transformer) -> Step[Cache]:
@@ -114,11 +109,12 @@ class Translator:
         texts = list(texts)
         config = self.settings(beam, alpha, length_penalty, max_length)
         found = [Translation(text, "") for text in texts]
-        worth_it = [i for i, text in enumerate(texts) if text.strip()]
-        sources = self.source_vocabulary.encode_batch([texts[i] for i in worth_it])
+        normal = [normalise(text, self.folder.config.text.normalization) for text in texts]
+        worth_it = [i for i, text in enumerate(normal) if text.strip()]
+        sources = self.source_vocabulary.encode_batch([normal[i] for i in worth_it])
         most = self.most_pieces()
         cut = [ids[:most] for ids in sources]
-        for i, ids, hypotheses in zip(worth_it, sources, self.search(cut, config, sampling), strict=True):
+        for i, ids, hypotheses in zip(worth_it, sources, self.search(cut, config, sampling, worth_it), strict=True):
             if not hypotheses:
                 raise ModelError(
                     "the model's scores are not numbers: its weights are damaged, or its training diverged"
@@ -130,14 +126,19 @@ class Translator:
                 score=best.score,
                 truncated=best.truncated,
                 cut=len(ids) > most,
-                unseen=self.unseen_words(texts[i]),
+                unseen=self.unseen_words(normal[i]),
             )
         return found
 
     def search(
-        self, sources: Sequence[Sequence[int]], config: DecodeConfig, sampling: Sampling | None = None
+        self,
+        sources: Sequence[Sequence[int]],
+        config: DecodeConfig,
+        sampling: Sampling | None = None,
+        numbers: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
-        """The best hypotheses for each source, batched by length."""
+        """The best hypotheses for each source, batched by length. `numbers` are the places of the sources among all texts:
+        what is drawn for a text depends on its place, not on what stands beside it."""
         select: Select = top_k
         width = config.beam
         if sampling is not None:
@@ -150,7 +151,8 @@ class Translator:
             source = pad([encoded[i] for i in chosen])
             limits = [self.limit(len(sources[i]), config) for i in chosen]
             if sampling is not None:
-                generators = [np.random.default_rng([sampling.seed, sampling.first + i]) for i in chosen]
+                places = [numbers[i] if numbers is not None else i for i in chosen]
+                generators = [np.random.default_rng([sampling.seed, sampling.first + i]) for i in places]
                 select = sampler(generators, sampling.temperature, sampling.top_k, sampling.top_p)
             with torch.inference_mode():
                 hypotheses = search(

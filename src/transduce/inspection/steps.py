@@ -7,6 +7,7 @@ import torch
 from transduce.data.batch import encode_source, pad
 from transduce.decode.rules import only_text
 from transduce.decode.translator import Translator, model_step
+from transduce.text.normal import normalise
 from transduce.text.vocabulary import EOS, PAD, SOS
 
 
@@ -30,6 +31,7 @@ class TimeStep:
 def time_steps(translator: Translator, text: str, n_candidates: int = 4) -> list[TimeStep]:
     """Greedy inference one step at a time, from [SOS] to [EOS] or the maximum length. The encoder runs once (Figure 1)."""
     vocabulary = translator.target_vocabulary
+    text = normalise(text, translator.folder.config.text.normalization)
     ids = translator.source_vocabulary.encode(text)[: translator.most_pieces()]
     source, limit = pad([encode_source(ids)]), translator.limit(len(ids), translator.decode_config)
     steps: list[TimeStep] = []

@@ -18,7 +18,6 @@ Kind = Literal["bpe", "unigram", "char", "byte"]
 PAD, SOS, EOS, UNKNOWN = 0, 1, 2, 3
 SPECIAL_PIECES = ("[PAD]", "[SOS]", "[EOS]", "[UNK]")
 SPACE = "▁"  # U+2581, how SentencePiece writes a space inside a piece
-SENTENCES_TO_LEARN_FROM = 2_000_000
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 CHARACTER_COVERAGE = 0.9999  # of the text; rarer characters are written as bytes
 
@@ -30,9 +29,9 @@ STAND_INS = tuple(chr(code) for code in range(0xFDD0, 0xFDF0))
 class Vocabulary:
     """The pieces of a language, or of two: immutable, made by `learn`, or from the bytes of a SentencePiece model."""
 
-    def __init__(self, model: bytes) -> None:
+    def __init__(self, model: bytes, n_threads: int = -1) -> None:
         try:
-            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model, num_threads=n_threads)
         except (RuntimeError, ValueError) as error:
             raise ModelError(f"not a SentencePiece model: {error}") from None
         self.model = model
@@ -62,6 +61,21 @@ class Vocabulary:
             if LONE_SURROGATE.search(text):
                 raise DataError(f"a text holds half of a surrogate pair, which is no character: {text[:80]!r}")
         ids: list[list[int]] = self._processor.encode(list(texts))
+        return [
+            self._encode_with_visible_spaces(text) if SPACE in text else found
+            for text, found in zip(texts, ids, strict=True)
+        ]
+
+    def sample_batch(self, texts: Sequence[str], dropout: float, seed: int) -> list[list[int]]:
+        """The ids of several texts, cut into pieces at random: the same seed gives the same pieces.
+
+        With BPE each merge is left out with probability `dropout` (Provilkov et al. 2020); with unigram pieces a segmentation is
+        drawn, `dropout` being the smoothing (Kudo 2018). A text with U+2581 in it is cut as always.
+        """
+        sentencepiece.set_random_generator_seed(seed)  # of this thread
+        ids: list[list[int]] = self._processor.encode(
+            list(texts), enable_sampling=True, alpha=dropout, nbest_size=-1, num_threads=1
+        )
         return [
             self._encode_with_visible_spaces(text) if SPACE in text else found
             for text, found in zip(texts, ids, strict=True)
@@ -128,8 +142,6 @@ def learn(lines: Sequence[str], kind: Kind, size: int, *, exact: bool = True, is
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,
             max_sentence_length=1 << 20,
-            input_sentence_size=SENTENCES_TO_LEARN_FROM,
-            shuffle_input_sentence=True,
             minloglevel=2,
             pad_id=PAD,
             bos_id=SOS,

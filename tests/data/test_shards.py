@@ -1,0 +1,184 @@
+"""The encoded corpus: the same bytes by any road, whole or not there, and equal to encoding in memory."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from transduce.data import encoder
+from transduce.data.batch import encode_pairs
+from transduce.data.encoder import Task, Worker, encode_corpus, encode_in_processes
+from transduce.data.pairs import EncodedPairs
+from transduce.data.shards import MANIFEST, Stream, check_files, find_manifest, finish, is_written, open_shards
+from transduce.data.stream import BLOCK
+from transduce.errors import DataError, StorageError
+from transduce.text.grammar import generate
+from transduce.text.vocabulary import EOS, SOS, Vocabulary, learn
+
+PAIRS = list(generate("en-it", 2500, seed=1))
+ROWS = [(pair.source, pair.target) for pair in PAIRS]
+VOCABULARY = learn([side for row in ROWS for side in row], "bpe", 700)
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder, "ROWS_PER_PART", 300)
+
+
+def make_task(folder: Path, *, max_length: int = 256, key: str = "key") -> Task:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "v.model").write_bytes(VOCABULARY.model)
+    return Task(str(folder), key, (str(folder / "v.model"),) * 2, max_length)
+
+
+def digest(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.glob("part-*"))}
+
+
+def test_rows_come_back_as_encoding_in_memory_gives_them(tmp_path: Path) -> None:
+    finish(tmp_path, "key", encode_corpus(make_task(tmp_path), ROWS, n_workers=0), {})
+    found = EncodedPairs(open_shards(tmp_path))
+    wanted = encode_pairs(PAIRS, VOCABULARY, VOCABULARY)
+    assert len(found) == len(wanted) == 2500
+    examples = [example for number in range(-(-2500 // BLOCK)) for example in found.block(number, 0)]
+    for example, other in zip(examples, wanted, strict=True):
+        assert example.source.tolist() == other.source.tolist()
+        assert example.target.tolist() == other.target.tolist()
+    assert examples[0].source.dtype == np.uint16
+
+
+def test_any_number_of_processes_gives_the_same_bytes(tmp_path: Path) -> None:
+    for n in (0, 1, 2):
+        task = make_task(tmp_path / str(n))
+        finish(tmp_path / str(n), "key", encode_corpus(task, ROWS, n), {})
+    assert digest(tmp_path / "0") == digest(tmp_path / "1") == digest(tmp_path / "2")
+    assert len(digest(tmp_path / "0")) == 9 * 5
+
+
+def test_what_is_too_long_is_left_out_and_counted(tmp_path: Path) -> None:
+    n_parts = encode_corpus(make_task(tmp_path, max_length=9), ROWS, n_workers=0)
+    finish(tmp_path, "key", n_parts, {})
+    parts = find_manifest(tmp_path)["parts"]
+    kept = sum(len(e.source) <= 9 and len(e.target) - 1 <= 9 for e in encode_pairs(PAIRS, VOCABULARY, VOCABULARY))
+    assert sum(part["rows"] for part in parts) == kept == len(open_shards(tmp_path))
+    assert sum(part["too_long"] for part in parts) == 2500 - kept > 0
+
+
+def test_parts_that_are_there_are_left_alone_and_those_of_another_corpus_are_made_again(tmp_path: Path) -> None:
+    task = make_task(tmp_path)
+    encode_corpus(task, ROWS, n_workers=0)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("part-*")}
+    encode_corpus(task, ROWS, n_workers=0)
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("part-*")}
+    other = make_task(tmp_path, key="other")
+    n_parts = encode_corpus(other, ROWS[:400], n_workers=0)
+    assert is_written(tmp_path, 1, "other")
+    assert is_written(tmp_path, 2, "key")
+    finish(tmp_path, "other", n_parts, {})
+    assert not (tmp_path / "part-00002.json").exists()
+    assert len(open_shards(tmp_path)) == 400
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from tests.data.test_shards import ROWS, encoder, make_task
+from transduce.data.shards import finish
+encoder.ROWS_PER_PART = 300
+folder = Path(sys.argv[1])
+print("begin", flush=True)
+finish(folder, "key", encoder.encode_corpus(make_task(folder), ROWS, n_workers=2), {})
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.35, 0.45])
+def test_a_killed_preparation_goes_on_and_ends_in_the_same_bytes(tmp_path: Path, seconds: float) -> None:
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path / "killed")], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(seconds)
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    finish(tmp_path / "killed", "key", encode_corpus(make_task(tmp_path / "killed"), ROWS, n_workers=0), {})
+    finish(tmp_path / "whole", "key", encode_corpus(make_task(tmp_path / "whole"), ROWS, n_workers=0), {})
+    assert digest(tmp_path / "killed") == digest(tmp_path / "whole")
+    assert not list((tmp_path / "killed").glob("*.partial"))
+
+
+def test_workers_end_with_their_parent(tmp_path: Path) -> None:
+    script = (
+        "import os, sys\nfrom pathlib import Path\nfrom tests.data.test_shards import Worker, make_task\n"
+        "worker = Worker(make_task(Path(sys.argv[1])))\nprint(worker._process.pid, flush=True)\nos.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, check=False)
+    pid = int(done.stdout)
+    for _ in range(200):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    raise AssertionError("the worker is still there")
+
+
+def test_a_worker_that_dies_or_fails_is_reported(tmp_path: Path) -> None:
+    worker = Worker(make_task(tmp_path))
+    worker._process.send_signal(signal.SIGKILL)
+    with pytest.raises(
+        StorageError, match=r"part 3 could not be encoded: it ended with code -9, perhaps for want of memory"
+    ):
+        worker.encode(3, ROWS[:2])
+    worker.end()
+    failing = Task(str(tmp_path / "gone"), "key", make_task(tmp_path).vocabularies, 256)
+    with pytest.raises(
+        StorageError, match=r"part 0 could not be encoded: FileNotFoundError: .*; the same command continues"
+    ):
+        encode_in_processes(failing, iter([(0, ROWS[:2])]), 1)
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
+def test_a_damaged_part_is_named(tmp_path: Path, damage: str) -> None:
+    finish(tmp_path, "key", encode_corpus(make_task(tmp_path), ROWS[:400], n_workers=0), {})
+    check_files(tmp_path, find_manifest(tmp_path))
+    path = tmp_path / "part-00001.source.npy"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    if damage == "remove":
+        path.unlink()
+    else:
+        path.write_bytes(content if damage == "flip" else content[:-8])
+    with pytest.raises(
+        DataError, match=r"part-00001\.source\.npy is damaged or missing: remove the folder .*made again"
+    ):
+        check_files(tmp_path, find_manifest(tmp_path))
+
+
+def test_a_text_reads_across_its_parts(tmp_path: Path) -> None:
+    lines = [pair.target for pair in PAIRS[:700]]
+    vocabulary = learn(lines, "char", 999, exact=False, is_text=True)
+    (tmp_path / "v.model").write_bytes(vocabulary.model)
+    rows = [("" if i == 0 else "\f" if i == 450 else "\n", line) for i, line in enumerate(lines)]
+    task = Task(str(tmp_path), "key", (str(tmp_path / "v.model"),), 256)
+    finish(tmp_path, "key", encode_corpus(task, rows, n_workers=0), {})
+    stream = Stream(open_shards(tmp_path))
+    ids = stream[:].tolist()
+    assert len(stream) == len(ids)
+    assert [i for i in ids if i in (EOS, SOS)] == [SOS, EOS, SOS]
+    cut = ids.index(EOS)
+    assert Vocabulary(vocabulary.model).decode(ids[:cut]) == "\n".join(lines[:450])
+    assert Vocabulary(vocabulary.model).decode(ids[cut:]) == "\n".join(lines[450:])
+    assert stream.between(100, 20_000)[5:9000].tolist() == ids[105:9100]
+    assert stream[10:10].tolist() == []
+
+
+def test_there_is_no_corpus_before_the_manifest(tmp_path: Path) -> None:
+    encode_corpus(make_task(tmp_path), ROWS[:10], n_workers=0)
+    assert find_manifest(tmp_path) is None
+    assert not (tmp_path / MANIFEST).exists()

@@ -1,0 +1,133 @@
+import gzip
+import io
+import lzma
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transduce.errors import DataError, MissingInputError
+from transduce.text import files
+from transduce.text.files import bare_suffixes, find_files, read_lines, sha256_of_file, zstd
+
+TEXT = "uno\ndue è\r\n\ntre\u2028tre\n"
+LINES = ["uno", "due è", "", "tre\u2028tre"]
+PACKERS = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstd.compress, "": bytes}
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
+    text = "one\u2028still one\r\ntwo\x0b\x0c\x85\rtwo\nthree"
+    path = write(tmp_path / "a", text.encode())
+    assert list(read_lines(path)) == ["one\u2028still one", "two\x0b\x0c\x85\rtwo", "three"]
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=12), max_size=6))
+def test_any_text_without_line_feeds_is_one_line(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
+    path = tmp_path_factory.mktemp("lines") / "a"
+    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+    wanted = [line.removesuffix("\r") for line in lines]
+    if wanted:
+        wanted[0] = wanted[0].removeprefix("\ufeff")
+    assert list(read_lines(path)) == wanted
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_packed_files_are_unpacked_by_their_suffix(tmp_path: Path, suffix: str) -> None:
+    path = write(tmp_path / f"train.it{suffix}", PACKERS[suffix](TEXT.encode()))
+    assert list(read_lines(path)) == LINES
+    assert bare_suffixes(path) == [".it"]
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
+def test_a_truncated_packed_file_is_named(tmp_path: Path, suffix: str) -> None:
+    packed = PACKERS[suffix](os.urandom(1 << 16).hex().encode())
+    path = write(tmp_path / f"a{suffix}", packed[: len(packed) // 2])
+    with pytest.raises(DataError, match=rf"a\{suffix} ends too early: the packed file is truncated; copy it again"):
+        list(read_lines(path))
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
+def test_a_file_that_is_not_packed_as_its_suffix_says_is_named(tmp_path: Path, suffix: str) -> None:
+    with pytest.raises(DataError, match=rf"a\{suffix} cannot be unpacked as \{suffix}: "):
+        list(read_lines(write(tmp_path / f"a{suffix}", b"plain text, never packed\n")))
+
+
+def test_a_packed_file_of_endless_zeros_does_not_fill_the_memory(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with gzip.GzipFile(fileobj=buffer, mode="wb") as file:
+        for _ in range(64):
+            file.write(bytes(1 << 20))
+    path = write(tmp_path / "bomb.gz", buffer.getvalue())
+    assert path.stat().st_size < 100_000
+    with pytest.raises(DataError, match=r"bomb\.gz, line 1: longer than 16 MB without a line feed: this is no text"):
+        list(read_lines(path))
+
+
+def test_a_line_of_a_megabyte_is_a_line(tmp_path: Path) -> None:
+    assert [len(line) for line in read_lines(write(tmp_path / "a", b"x" * (1 << 20) + b"\ny"))] == [1 << 20, 1]
+
+
+def test_a_byte_order_mark_is_removed_once(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n")
+    assert list(read_lines(path)) == ["one", "\ufefftwo"]
+
+
+def test_invalid_utf8_is_named_by_file_line_and_byte_or_replaced(tmp_path: Path) -> None:
+    path = write(tmp_path / "bad.en", b"good\nnot g\xf6\xf6d\nend\n")
+    with pytest.raises(DataError, match=r"bad\.en, line 2: byte 6 of the line \(0xf6\) is not UTF-8; convert.*iconv"):
+        list(read_lines(path))
+    assert list(read_lines(path, errors="replace")) == ["good", "not g\ufffd\ufffdd", "end"]
+
+
+def test_utf16_is_recognised(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a looks like UTF-16, wanted UTF-8; convert it: iconv -f utf-16 -t utf-8"):
+        list(read_lines(write(tmp_path / "a", "text".encode("utf-16"))))
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
+    for read in (lambda path: list(read_lines(path)), sha256_of_file):
+        with pytest.raises(MissingInputError, match=r"no file .*gone\.en"):
+            read(tmp_path / "gone.en")
+        with pytest.raises(MissingInputError, match="is a folder, wanted a text file"):
+            read(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_closed_file_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", b"text")
+    path.chmod(0)
+    for read in (lambda path: list(read_lines(path)), sha256_of_file):
+        with pytest.raises(MissingInputError, match="may not be read: permission denied"):
+            read(path)
+
+
+def test_patterns_are_expanded_in_the_order_of_names(tmp_path: Path) -> None:
+    for name in ("part-2.en", "part-1.en", "part-1.de"):
+        write(tmp_path / name, b"")
+    assert [path.name for path in find_files([str(tmp_path / "part-*.en")])] == ["part-1.en", "part-2.en"]
+    with pytest.raises(MissingInputError, match=r"no file matches .*none-\*\.en"):
+        find_files([tmp_path / "none-*.en"])
+    odd = write(tmp_path / "odd[1].en", b"")
+    assert find_files([odd]) == (odd,)
+
+
+def test_standard_input_can_be_read_twice_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    script = (
+        "from transduce.text.files import find_files, read_lines\n"
+        "[path] = find_files(['-'])\n"
+        "print(path, list(read_lines(path)) == list(read_lines(path)) == ['uno', 'due'])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], input=b"uno\ndue\n", capture_output=True, check=True)
+    path, same = done.stdout.decode().split()
+    assert same == "True"
+    assert not Path(path).exists()
+    assert files.STDIN == Path("-")
