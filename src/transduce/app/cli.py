@@ -17,7 +17,7 @@ from rich.console import Console
 
 from transduce.config import Layer, parse_assignment, read_toml
 from transduce.errors import StorageError, TransduceError, UsageError
-from transduce.text.corpus import BYTE_ORDER_MARK
+from transduce.text.files import BYTE_ORDER_MARK
 
 if TYPE_CHECKING:
     from transduce.decode.translator import Translation
@@ -38,6 +38,17 @@ Model = Annotated[
 Beam = Annotated[int | None, typer.Option(help="width of beam search; 1 is greedy; left out, the model's own")]
 Alpha = Annotated[float | None, typer.Option(help="strength of the length penalty; left out, the model's own")]
 LengthPenalty = Annotated[str | None, typer.Option(help="power or paper (Wu et al.); left out, the model's own")]
+Files = Annotated[
+    list[str] | None,
+    typer.Option(help="text to translate from, one sentence a line; repeat it for more", metavar="FILE"),
+]
+Pairs = Annotated[
+    list[str] | None, typer.Option(help="both sides in one file: .tsv, or .jsonl with two fields", metavar="FILE")
+]
+Fields = Annotated[str | None, typer.Option(help="of .jsonl: source,target if not said", metavar="SOURCE,TARGET")]
+Languages = Annotated[
+    str | None, typer.Option(help="for example en,de; left out, from the suffixes of the files", metavar="FROM,TO")
+]
 Json = Annotated[bool, typer.Option("--json", help="for programs: one JSON object a line")]
 
 
@@ -99,11 +110,21 @@ def train(
     run: Annotated[
         Path, typer.Argument(help="folder for the run: settings, metrics, checkpoints, model", show_default=False)
     ],
-    source: Annotated[Path | None, typer.Option(help="text to translate from, one sentence a line")] = None,
-    target: Annotated[Path | None, typer.Option(help="its translation, line by line")] = None,
-    text: Annotated[list[Path] | None, typer.Option(help="for a language model: a text; repeat it for more")] = None,
-    valid_source: Annotated[Path | None, typer.Option(help="validation set; left out, split off")] = None,
-    valid_target: Annotated[Path | None, typer.Option(help="its translation")] = None,
+    source: Files = None,
+    target: Annotated[list[str] | None, typer.Option(help="its translation, line by line", metavar="FILE")] = None,
+    pairs: Pairs = None,
+    fields: Fields = None,
+    text: Annotated[
+        list[str] | None, typer.Option(help="for a language model: a text; repeat it for more", metavar="FILE")
+    ] = None,
+    valid_source: Annotated[
+        list[str] | None, typer.Option(help="validation set; left out, split off", metavar="FILE")
+    ] = None,
+    valid_target: Annotated[list[str] | None, typer.Option(help="its translation", metavar="FILE")] = None,
+    valid_pairs: Annotated[
+        list[str] | None, typer.Option(help="validation set with both sides in one file", metavar="FILE")
+    ] = None,
+    languages: Languages = None,
     preset: Annotated[str | None, typer.Option(help="nano, tiny, small, base, big or a row of Table 3")] = None,
     config: Annotated[Path | None, typer.Option(help="a TOML file of settings, such as another run's run.toml")] = None,
     assignments: Annotated[
@@ -115,12 +136,15 @@ def train(
     transduce train runs/en-it --source train.en --target train.it
 
     transduce train runs/lm --text corpus.txt
+
+    Files may be packed (.gz, .xz, .zst), several (repeat the option, or quote a pattern like 'part-*.en'), or - for standard input.
     """
-    pairs = (source, target, valid_source, valid_target)
-    if bool(text) == (source is not None and target is not None) or (text and any(pairs)):
-        raise UsageError("give --source and --target for a translator, or --text for a language model")
+    if bool(text) == bool(source or target or pairs) or (text and (valid_source or valid_target or valid_pairs)):
+        raise UsageError("give --source and --target (or --pairs) for a translator, or --text for a language model")
     settings: list[Layer] = [read_toml(config)] if config else []
     settings += [parse_assignment(assignment) for assignment in assignments or []]
+    if languages is not None:
+        settings.append({"text": {"languages": _two(languages, "--languages")}})
     if text:
         from transduce.app.run_text import train_text
 
@@ -128,9 +152,19 @@ def train(
         return
     from transduce.app.run import train as train_run
 
-    assert source is not None, "checked above"
-    assert target is not None, "checked above"
-    train_run(run, source, target, valid_source, valid_target, preset, settings, _stderr())
+    train_run(
+        run,
+        source or (),
+        target or (),
+        valid_source or (),
+        valid_target or (),
+        preset,
+        settings,
+        _stderr(),
+        pairs=pairs or (),
+        valid_pairs=valid_pairs or (),
+        fields=_two(fields, "--fields") if fields is not None else None,
+    )
 
 
 @app.command()
@@ -254,7 +288,7 @@ def evaluate(
         raise UsageError("--hypothesis is scored as it is: leave out --model, --beam, --alpha and --length-penalty")
     from transduce import evaluate as scores
     from transduce.decode.load import load_translator
-    from transduce.text.corpus import read_lines
+    from transduce.text.files import read_lines
 
     references = list(read_lines(reference))
     suffix = ""
@@ -270,6 +304,41 @@ def evaluate(
         suffix = f"|beam:{settings.beam}|alpha:{settings.alpha}|penalty:{settings.length_penalty}"
     for score in (scores.bleu(found, references, tokenize), scores.exact_match(found, references)):
         _print_score(score, suffix, as_json)
+
+
+@app.command()
+def doctor(
+    source: Files = None,
+    target: Annotated[list[str] | None, typer.Option(help="its translation, line by line", metavar="FILE")] = None,
+    pairs: Pairs = None,
+    fields: Fields = None,
+    valid_source: Annotated[
+        list[str] | None, typer.Option(help="held-out set that training must not contain; repeat it", metavar="FILE")
+    ] = None,
+    valid_target: Annotated[list[str] | None, typer.Option(help="its translation", metavar="FILE")] = None,
+    valid_pairs: Annotated[
+        list[str] | None, typer.Option(help="held-out set with both sides in one file", metavar="FILE")
+    ] = None,
+    languages: Languages = None,
+    write: Annotated[
+        Path | None, typer.Option(help="write a cleaned copy and dropped.jsonl into this new folder", metavar="DIR")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="write the report as one page", metavar="FILE")] = None,
+    as_json: Json = False,
+) -> None:
+    """Find what is wrong with a corpus before a model learns it; the input is never changed.
+
+    transduce doctor --source train.en --target train.de --html report.html
+    """
+    from transduce.app.doctor import run_doctor
+    from transduce.text.corpus import open_pairs
+
+    both = _two(fields, "--fields") if fields is not None else None
+    corpus = open_pairs(source or (), target or (), pairs or (), both)
+    held_out = [open_pairs(valid_source or (), valid_target or ())] if valid_source or valid_target else []
+    held_out += [open_pairs(pairs=valid_pairs, fields=both)] if valid_pairs else []
+    names = _two(languages, "--languages") if languages is not None else None
+    run_doctor(corpus, held_out, names, write, html, as_json, _stderr())
 
 
 @app.command()
@@ -293,6 +362,14 @@ def info(
         raise UsageError("--vocab is for a preset: a trained model has its own vocabulary")
     description = describe_preset(preset, vocab or PAPER_PIECES) if preset is not None else describe_model(model)
     print(json.dumps(description.as_dict()) if as_json else description.as_text())
+
+
+def _two(text: str, option: str) -> tuple[str, str]:
+    """`en,de` as two names."""
+    first, comma, second = (part.strip() for part in text.partition(","))
+    if not (first and comma and second) or "," in second:
+        raise UsageError(f"{option} {text!r}: wanted two names with a comma between, for example en,de")
+    return first, second
 
 
 def _stderr() -> Console:

@@ -1,0 +1,214 @@
+"""What every self-contained page shares: shell, tables, charts in SVG, escaping. A page loads nothing and runs nothing.
+
+Everything that is not `Html` already is escaped on its way in, so that text out of a corpus stays text.
+"""
+
+import html
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+STYLE = """
+:root { color-scheme: light dark; --paper: #fbfaf8; --ink: #23262b; --quiet: #6c7079; --line: #e3e0da; --card: #ffffff;
+  --one: #3b6ea8; --two: #c2703d; --bad: #b3392f; --good: #3f7d4e; }
+@media (prefers-color-scheme: dark) { :root { --paper: #16181b; --ink: #e4e2dd; --quiet: #969aa3; --line: #2f3339;
+  --card: #1d2024; --one: #7eaadb; --two: #e09a6a; --bad: #e5786d; --good: #7fbf8e; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink); font: 15px/1.55 system-ui, sans-serif; }
+main { max-width: 62rem; margin: 0 auto; padding: 3rem 1.5rem 5rem; }
+h1 { font-size: 1.6rem; font-weight: 600; margin: 0 0 .3rem; letter-spacing: -.01em; }
+h2 { font-size: 1.1rem; font-weight: 600; margin: 2.6rem 0 .8rem; }
+p { margin: .3rem 0; }
+.quiet { color: var(--quiet); }
+.bad { color: var(--bad); }
+.good { color: var(--good); }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: .8rem; margin: 1.6rem 0; }
+.tile, .card, details { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: .9rem 1.1rem; }
+.tile b { display: block; font-size: 1.5rem; font-weight: 600; font-variant-numeric: tabular-nums; line-height: 1.3; }
+.tile > span { color: var(--quiet); font-size: .85rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: .8rem; }
+figure { margin: 0; }
+figcaption { font-size: .9rem; margin-bottom: .5rem; }
+figcaption span { white-space: nowrap; }
+svg { display: block; width: 100%; height: auto; }
+svg text { fill: var(--quiet); font: 11px system-ui, sans-serif; }
+rect { fill-opacity: .75; }
+.axis { stroke: var(--line); }
+.one { fill: var(--one); }
+.two { fill: var(--two); }
+path.one, path.two { fill: none; stroke-width: 1.8; stroke-linejoin: round; }
+path.one { stroke: var(--one); }
+path.two { stroke: var(--two); }
+.key { display: inline-block; width: .7rem; height: .7rem; border-radius: .15rem; margin: 0 .35rem 0 .6rem; }
+.key.one { background: var(--one); }
+.key.two { background: var(--two); }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: .9rem; }
+th { text-align: left; font-weight: 500; color: var(--quiet); }
+th, td { padding: .4rem .9rem .4rem 0; vertical-align: top; border-bottom: 1px solid var(--line); }
+tr:last-child td { border-bottom: 0; }
+td { overflow-wrap: anywhere; }
+td:first-child { overflow-wrap: normal; min-width: 5.5rem; }
+.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+details { padding: .7rem 1.1rem; margin: .6rem 0; }
+summary { cursor: pointer; }
+summary b { font-weight: 600; }
+details[open] summary { margin-bottom: .5rem; }
+"""
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 480, 200, 44, 22, 8  # of a chart and of the room for its labels
+COLORS = ("one", "two")
+
+
+class Html(str):
+    """Text that is HTML already, and is not escaped again."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Numbers with a name: the heights of bars, or of the points of a line."""
+
+    name: str
+    values: Sequence[float]
+
+
+def escape(content: object) -> Html:
+    """Anything as HTML: text is escaped, HTML stays."""
+    return content if isinstance(content, Html) else Html(html.escape(str(content)))
+
+
+def join(parts: Iterable[object]) -> Html:
+    """Parts one after the other."""
+    return Html("".join(escape(part) for part in parts))
+
+
+def element(name: str, *content: object, style: str = "") -> Html:
+    """An element; `style` is one of the classes of STYLE."""
+    opening = f'{name} class="{html.escape(style)}"' if style else name
+    return Html(f"<{opening}>{join(content)}</{name}>")
+
+
+def page(title: str, *content: object) -> str:
+    """A whole page."""
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><style>{STYLE}</style></head>'
+        f"<body><main>{join(content)}</main></body></html>\n"
+    )
+
+
+def tiles(items: Iterable[tuple[object, object]]) -> Html:
+    """Large numbers, each with what it counts."""
+    return element(
+        "div",
+        *(element("div", element("b", value), element("span", label), style="tile") for value, label in items),
+        style="tiles",
+    )
+
+
+def table(headers: Sequence[object], rows: Iterable[Sequence[object]], numbers: Iterable[int] = ()) -> Html:
+    """A table; the columns named by `numbers`, from 0, stand to the right."""
+    right = set(numbers)
+
+    def row(cell: str, cells: Sequence[object]) -> Html:
+        return element(
+            "tr", *(element(cell, text, style="number" if i in right else "") for i, text in enumerate(cells))
+        )
+
+    body = element("tbody", *(row("td", cells) for cells in rows))
+    return element("div", element("table", element("thead", row("th", headers)), body), style="scroll")
+
+
+def details(summary: object, *content: object, is_open: bool = False) -> Html:
+    """Something to unfold."""
+    return Html(f"<details{' open' if is_open else ''}>{element('summary', summary)}{join(content)}</details>")
+
+
+def bar_chart(
+    title: str, labels: Sequence[str], series: Sequence[Series], marks: Sequence[tuple[float, str]] | None = None
+) -> Html:
+    """Bars side by side for one or two series. `marks` says what stands below which bar (from 0); left out, about eight labels."""
+    ticks = _ticks(0, max((value for one in series for value in one.values), default=0) or 1)
+    step = (WIDTH - LEFT) / max(len(labels), 1)
+    width = step * 0.86 / len(series)
+    floor = _y(0, ticks)
+    bars = [
+        f'<rect class="{color}" x="{LEFT + i * step + number * width:.1f}" y="{_y(value, ticks):.1f}" width="{width:.1f}" '
+        f'height="{floor - _y(value, ticks):.1f}"><title>{escape(f"{labels[i]}: {value:,.0f}")}</title></rect>'
+        for number, (one, color) in enumerate(zip(series, COLORS, strict=False))
+        for i, value in enumerate(one.values)
+    ]
+    if marks is None:
+        marks = [(i, labels[i]) for i in range(0, len(labels), max(1, round(len(labels) / 8)))]
+    return _figure(title, series, bars, [(LEFT + (at + 0.43) * step, label) for at, label in marks], ticks)
+
+
+def line_chart(title: str, x: Sequence[float], series: Sequence[Series]) -> Html:
+    """Lines for one or two series over the same x; a value that is not finite leaves a gap."""
+    finite = [value for one in series for value in one.values if math.isfinite(value)]
+    ticks = _ticks(min(finite, default=0.0), max(finite, default=1.0))
+    first, last = (x[0], x[-1]) if x else (0.0, 1.0)
+
+    def place(value: float) -> float:
+        return LEFT + (WIDTH - LEFT - 8) * (value - first) / ((last - first) or 1)
+
+    paths = []
+    for one, color in zip(series, COLORS, strict=False):
+        drawn, gap = [], True
+        for at, value in zip(x, one.values, strict=True):
+            if math.isfinite(value):
+                drawn.append(f"{'M' if gap else 'L'}{place(at):.1f} {_y(value, ticks):.1f}")
+            gap = not math.isfinite(value)
+        paths.append(f'<path class="{color}" d="{" ".join(drawn)}"></path>')
+    marks = [(place(first + (last - first) * i / 4), _short(first + (last - first) * i / 4)) for i in range(5)]
+    return _figure(title, series, paths, marks, ticks)
+
+
+def _figure(
+    title: str,
+    series: Sequence[Series],
+    drawn: Iterable[str],
+    marks: Iterable[tuple[float, str]],
+    ticks: Sequence[float],
+) -> Html:
+    grid = [
+        f'<line class="axis" x1="{LEFT}" x2="{WIDTH}" y1="{_y(value, ticks):.1f}" y2="{_y(value, ticks):.1f}"></line>'
+        f'<text x="{LEFT - 6}" y="{_y(value, ticks) + 4:.1f}" text-anchor="end">{escape(_short(value))}</text>'
+        for value in ticks
+    ]
+    below = [f'<text x="{x:.1f}" y="{HEIGHT - 4}" text-anchor="middle">{escape(label)}</text>' for x, label in marks]
+    keys = [
+        Html(f'<span><span class="key {color}"></span>{escape(one.name)}</span> ')
+        for one, color in zip(series, COLORS, strict=False)
+        if len(series) > 1
+    ]
+    picture = Html(
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">{"".join([*grid, *drawn, *below])}</svg>'
+    )
+    return element("figure", element("figcaption", title, " ", *keys), picture, style="card")
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Three to six round numbers that enclose a range."""
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    rough = (high - low) / 4
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(unit * size for size in (1, 2, 2.5, 5, 10) if unit * size >= rough)
+    first, last = math.floor(low / step), math.ceil(high / step)
+    return [step * i for i in range(first, last + 1)]
+
+
+def _y(value: float, ticks: Sequence[float]) -> float:
+    return TOP + (HEIGHT - TOP - BOTTOM) * (ticks[-1] - value) / (ticks[-1] - ticks[0])
+
+
+def _short(value: float) -> str:
+    """A number for an axis: 12000 is 12k."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g}{unit}"
+    return f"{value:.3g}"
