@@ -35,7 +35,7 @@ class TextConfig(Section):
     )
     languages: tuple[str, str] | None = Field(None, description="of source and target; left out, from file suffixes")
     dropout: float = Field(
-        0.0, ge=0, lt=1, description="cut words into pieces anew each epoch: the chance that a merge is left out"
+        0.0, ge=0, lt=1, description="BPE-dropout: the chance that a merge is left out, anew in each epoch"
     )
 
 
@@ -131,10 +131,10 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _dropout_has_merges(self) -> "Config":
-        if self.text.dropout and (self.text.kind not in ("bpe", "unigram") or self.model.kind != "encoder-decoder"):
+        if self.text.dropout and (self.text.kind != "bpe" or self.model.kind != "encoder-decoder"):
             raise ValueError(
-                f"text.dropout is {self.text.dropout}: it needs text.kind bpe or unigram and sentence pairs, "
-                f"found {self.text.kind} and {self.model.kind}"
+                f"text.dropout is {self.text.dropout}: it leaves out merges of bpe pieces of sentence pairs, "
+                f"but text.kind is {self.text.kind} and model.kind {self.model.kind}"
             )
         return self
 

@@ -18,6 +18,7 @@ from transduce.data.pairs import EncodedPairs
 from transduce.data.shards import MANIFEST, Stream, check_files, find_manifest, finish, is_written, open_shards
 from transduce.data.stream import BLOCK
 from transduce.errors import DataError, StorageError
+from transduce.text.documents import FIRST, NEXT_DOCUMENT, NEXT_LINE
 from transduce.text.grammar import generate
 from transduce.text.vocabulary import EOS, SOS, Vocabulary, learn
 
@@ -164,9 +165,9 @@ def test_a_text_reads_across_its_parts(tmp_path: Path) -> None:
     lines = [pair.target for pair in PAIRS[:700]]
     vocabulary = learn(lines, "char", 999, exact=False, is_text=True)
     (tmp_path / "v.model").write_bytes(vocabulary.model)
-    rows = [("" if i == 0 else "\f" if i == 450 else "\n", line) for i, line in enumerate(lines)]
+    rows = [(FIRST if i == 0 else NEXT_DOCUMENT if i == 450 else NEXT_LINE, line) for i, line in enumerate(lines)]
     task = Task(str(tmp_path), "key", (str(tmp_path / "v.model"),), 256)
-    finish(tmp_path, "key", encode_corpus(task, rows, n_workers=0), {})
+    finish(tmp_path, "key", encode_corpus(task, rows, n_workers=2), {})
     stream = Stream(open_shards(tmp_path))
     ids = stream[:].tolist()
     assert len(stream) == len(ids)

@@ -1,7 +1,7 @@
 """From pairs to what a training needs: a validation set, vocabularies, settings that suit the corpus, ids."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,18 +17,21 @@ from transduce.app.prepared import (
     save_words,
     text_settings,
     total,
+    vocabulary_files,
 )
 from transduce.checkpoint import WORDS
 from transduce.config import Config, Layer, resolve
 from transduce.data.batch import Example, encode_pairs
 from transduce.data.pairs import EncodedPairs, SampledPairs
+from transduce.data.sampler import Sampler
 from transduce.data.shards import open_shards
 from transduce.data.stream import Examples, length
 from transduce.errors import ConfigError, DataError
 from transduce.presets import Proposal, propose, shape_for
 from transduce.presets import preset as preset_settings
 from transduce.storage import sha256, to_json
-from transduce.text.corpus import Pair, PairSource
+from transduce.text.corpus import Pair, PairSource, one_line
+from transduce.text.doctor import quick_look
 from transduce.text.normal import words_of
 from transduce.text.survey import Survey, normal_pairs, survey
 from transduce.text.vocabulary import Vocabulary, choose_size, learn
@@ -37,6 +40,7 @@ from transduce.training.schedule import paper_peak
 
 FEW_PAIRS = 1000
 MOST_WORDS = 100_000  # of the source side, kept in the model folder to tell unseen words
+MOST_SPELT, MOST_READ = 4 * MOST_WORDS, 1_000_000  # of a larger corpus the words are not collected
 
 
 class Vocabularies(NamedTuple):
@@ -95,26 +99,38 @@ def make_prepared(
     if valid is not None:
         valid_pairs = [pair for pair in normal_pairs(valid.read(), form) if not pair.is_blank]
     check_enough(pairs, valid, found, valid_pairs)
+    for warning in quick_look(pairs.read(), inputs["text"]["languages"] and tuple(inputs["text"]["languages"])):
+        say(f"warning: {warning} (transduce doctor tells more)")
     vocabularies = learn_vocabularies(found, asked, say)
-    held_out = frozenset() if valid else frozenset(pair.source for pair in valid_pairs)
-    words: set[str] = set()
+    found = replace(found, sample=())  # no longer needed, and large
+    held_out = frozenset(pair.source for pair in valid_pairs)
+    spelt: set[str] = set()  # words as they stand between spaces
+    n_leaked = n_read = 0
 
     def rows() -> Iterator[tuple[str, str]]:
+        nonlocal n_leaked, n_read
         for pair in normal_pairs(pairs.read(), form):
-            if pair.is_blank or pair.source in held_out:
+            if pair.is_blank:
                 continue
-            if len(words) <= MOST_WORDS:
-                words.update(words_of(pair.source))
-            yield pair.source, pair.target
+            if pair.source in held_out:
+                if valid is None:
+                    continue
+                n_leaked += 1
+            if n_read < MOST_READ and len(spelt) <= MOST_SPELT:
+                spelt.update(pair.source.split())
+                n_read += 1
+            yield one_line(pair.source), one_line(pair.target)
 
     folder.mkdir(parents=True, exist_ok=True)
     save_valid(folder, valid_pairs)
     (folder / WORDS).unlink(missing_ok=True)
 
     def counted() -> dict[str, Any]:
-        if len(words) <= MOST_WORDS:
+        words = {word for each in spelt for word in words_of(each)}
+        if n_read < MOST_READ and len(spelt) <= MOST_SPELT and len(words) <= MOST_WORDS:
             save_words(folder, words)
-        return {"pairs": found.n_pairs, "blank": found.n_blank, "split_off": 0 if valid else len(valid_pairs)}
+        split_off = 0 if valid else len(valid_pairs)
+        return {"pairs": found.n_pairs, "blank": found.n_blank, "split_off": split_off, "leaked": n_leaked}
 
     say(f"encoding {found.n_pairs:,} pairs")
     return encode_into(folder, inputs, vocabularies, rows(), counted)
@@ -153,13 +169,9 @@ def choose(
 ) -> Prepared:
     """Settings that suit a prepared corpus, and the corpus itself, opened."""
     n_pairs, n_tokens, n_rows = manifest["pairs"], total(manifest, "tokens"), total(manifest, "rows")
-    shape = preset or shape_for(n_pairs)
-    languages: Layer = {"text": {"languages": manifest["inputs"]["text"]["languages"]}}
-    asked = resolve(preset_settings(shape), languages, *settings)
     vocabularies = Vocabularies(*load_vocabularies(folder))
-    proposal = propose(n_rows, n_tokens, shape, settings)
-    config = resolve(proposal.settings, languages, *settings, vocabulary_sizes(vocabularies, asked))
-    check_asked(asked, config)
+    languages: Layer = {"text": {"languages": manifest["inputs"]["text"]["languages"]}}
+    shape, asked, proposal, config = settle(n_pairs, n_rows, n_tokens, vocabularies, preset, [languages, *settings])
     say_corpus(say, manifest, vocabularies, asked)
     if not n_rows:
         raise none_fits("pairs", asked)
@@ -170,7 +182,7 @@ def choose(
         config,
         shape,
         vocabularies,
-        examples=open_examples(folder, vocabularies, config),
+        examples=open_examples(folder, config),
         valid_examples=valid_examples,
         valid_pairs=valid_pairs,
         words=load_words(folder),
@@ -178,12 +190,25 @@ def choose(
     )
 
 
-def open_examples(folder: Path, vocabularies: Vocabularies, config: Config) -> Examples:
+def settle(
+    n_pairs: int, n_rows: int, n_tokens: int, vocabularies: Vocabularies, preset: str | None, settings: Sequence[Layer]
+) -> tuple[str, Config, Proposal, Config]:
+    """The shape for a corpus of so many pairs, what was asked for, what is proposed and why, and the settings that result."""
+    shape = preset or shape_for(n_pairs)
+    asked = resolve(preset_settings(shape), *settings)
+    proposal = propose(n_rows, n_tokens, shape, settings)
+    config = resolve(proposal.settings, *settings, vocabulary_sizes(vocabularies, asked))
+    check_asked(asked, config)
+    return shape, asked, proposal, config
+
+
+def open_examples(folder: Path, config: Config) -> Examples:
     """The pairs to learn from: as they were encoded, or cut into pieces anew in each epoch."""
     shards = open_shards(folder)
     if not config.text.dropout:
         return EncodedPairs(shards)
-    return SampledPairs(shards, vocabularies, config.text.dropout, config.data.max_length, config.train.seed)
+    sampler = Sampler(folder, vocabulary_files(folder), config.text.dropout, config.data.max_length)
+    return SampledPairs(shards, sampler, config.train.seed)
 
 
 def fitting(what: str, examples: list[Example], asked: Config, say: Say) -> list[Example]:
@@ -213,6 +238,10 @@ def say_corpus(say: Say, manifest: Mapping[str, Any], vocabularies: Vocabularies
     if manifest["split_off"]:
         say(
             f"validation: {manifest['split_off']:,} of them split off (--valid-source and --valid-target give your own)"
+        )
+    if manifest["leaked"]:
+        say(
+            f"warning: {manifest['leaked']:,} training pairs have the source of a validation pair: its scores will flatter"
         )
     say_too_long(say, total(manifest, "too_long"), "pairs", asked)
     sizes = " and ".join(f"{len(each):,}" for each in dict.fromkeys(vocabularies))

@@ -87,13 +87,14 @@ def encode_into(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / MANIFEST).unlink(missing_ok=True)  # it is not whole from here on
-        files = (SOURCE_VOCABULARY, TARGET_VOCABULARY)[: len(set(vocabularies))]
-        for name, vocabulary in zip(files, vocabularies, strict=False):
-            replace_file(folder / name, vocabulary.model)
+        (folder / TARGET_VOCABULARY).unlink(missing_ok=True)
+        replace_file(folder / SOURCE_VOCABULARY, vocabularies[0].model)
+        if vocabularies[-1] != vocabularies[0]:
+            replace_file(folder / TARGET_VOCABULARY, vocabularies[-1].model)
         digests = [sha256(vocabulary.model) for vocabulary in vocabularies]
         key = sha256(to_json([inputs, digests]))
-        paths = [str(folder / files[min(i, len(files) - 1)]) for i in range(len(vocabularies))]
-        task = Task(str(folder), key, tuple(paths), inputs["data"]["max_length"], inputs["keep_text"])
+        paths = tuple(str(path) for path in vocabulary_files(folder)[: len(vocabularies)])
+        task = Task(str(folder), key, paths, inputs["data"]["max_length"], inputs["keep_text"])
         n_parts = encode_corpus(task, rows)
         finish(folder, key, n_parts, {"inputs": inputs, **counted()})
     except OSError as error:
@@ -112,9 +113,15 @@ def total(manifest: Mapping[str, Any], name: str) -> int:
 
 def load_vocabularies(folder: Path) -> tuple[Vocabulary, Vocabulary]:
     """The source's and the target's vocabulary: one and the same where they are joint."""
-    source = Vocabulary((folder / SOURCE_VOCABULARY).read_bytes())
-    target = folder / TARGET_VOCABULARY
-    return source, Vocabulary(target.read_bytes()) if target.is_file() else source
+    source, target = vocabulary_files(folder)
+    first = Vocabulary(source.read_bytes())
+    return first, first if target == source else Vocabulary(target.read_bytes())
+
+
+def vocabulary_files(folder: Path) -> tuple[Path, Path]:
+    """Where the vocabularies of source and target lie: one and the same file where they are joint."""
+    source, target = folder / SOURCE_VOCABULARY, folder / TARGET_VOCABULARY
+    return source, target if target.is_file() else source
 
 
 def save_valid(folder: Path, pairs: Sequence[Pair]) -> None:

@@ -27,6 +27,7 @@ from transduce.data.shards import (
     write_part,
 )
 from transduce.errors import StorageError
+from transduce.text.documents import FIRST, NEXT_DOCUMENT, NEXT_LINE
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
 WORKER = "import sys; from transduce.data.encoder import work; work(sys.stdin.buffer, sys.stdout.buffer)"
@@ -47,13 +48,21 @@ class Task:
 
 def encode_pairs_part(task: Task, number: int, rows: Sequence[Row], vocabularies: Sequence[Vocabulary]) -> None:
     """Encode sentence pairs and write them as a part; those that are too long are left out and counted."""
-    sides = [
+    sources, targets = (
         vocabulary.encode_batch(lines) for vocabulary, lines in zip(vocabularies, zip(*rows, strict=True), strict=True)
-    ]
-    kept = [i for i, (source, target) in enumerate(zip(*sides, strict=True)) if fits(source, target, task.max_length)]
+    )
+    longest = task.max_length - 1  # room for [EOS]
+    kept = [i for i, ids in enumerate(sources) if len(ids) <= longest and len(targets[i]) <= longest]
+    if len(kept) < len(rows):
+        sources, targets = [sources[i] for i in kept], [targets[i] for i in kept]
+    for ids in sources:
+        ids.append(EOS)
+    for ids in targets:
+        ids.insert(0, SOS)
+        ids.append(EOS)
     columns: dict[str, Column] = {
-        "source": make_column([[*sides[0][i], EOS] for i in kept], len(vocabularies[0])),
-        "target": make_column([[SOS, *sides[1][i], EOS] for i in kept], len(vocabularies[1])),
+        "source": make_column(sources, len(vocabularies[0])),
+        "target": make_column(targets, len(vocabularies[1])),
     }
     n_tokens = len(columns["target"].values) - len(kept)
     if task.keep_text:
@@ -67,7 +76,7 @@ def encode_text_part(task: Task, number: int, rows: Sequence[Row], vocabularies:
     """Encode lines of running text, each with what stands before it: a line feed, or the start of a document."""
     [vocabulary] = vocabularies
     [newline] = vocabulary.encode("\n")
-    before = {"": [SOS], "\f": [EOS, SOS], "\n": [newline]}
+    before = {FIRST: [SOS], NEXT_DOCUMENT: [EOS, SOS], NEXT_LINE: [newline]}
     ids = vocabulary.encode_batch([line for _, line in rows])
     column = make_column([[*before[start], *line] for (start, _), line in zip(rows, ids, strict=True)], len(vocabulary))
     counts = {"rows": len(rows), "too_long": 0, "tokens": len(column.values)}
@@ -154,8 +163,8 @@ class Worker:
 
     def encode(self, number: int, rows: list[Row]) -> None:
         """Let the process encode a part, and wait for it."""
-        content = json.dumps(rows, ensure_ascii=False).encode()
-        self._send({"number": number, "bytes": len(content)}, content)
+        content = "\n".join(chain.from_iterable(rows)).encode()  # a row holds lines: no line feed inside
+        self._send({"number": number, "columns": len(rows[0]), "bytes": len(content)}, content)
         assert self._process.stdout is not None, "a pipe"
         answer = self._process.stdout.readline()
         if answer.strip() != b"done":
@@ -190,7 +199,8 @@ def work(requests: IO[bytes], answers: IO[bytes]) -> None:
     vocabularies = load_vocabularies(task, n_threads=1)
     while header := requests.readline():
         asked = json.loads(header)
-        rows = json.loads(requests.read(asked["bytes"]))
+        fields = iter(requests.read(asked["bytes"]).decode().split("\n"))
+        rows = list(zip(*[fields] * asked["columns"], strict=True))
         try:
             encode_part(task, asked["number"], rows, vocabularies)
             answers.write(b"done\n")

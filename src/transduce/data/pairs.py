@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from transduce.data.batch import Example
-from transduce.data.encoder import fits
+from transduce.data.sampler import Sampler
 from transduce.data.shards import Shards
 from transduce.data.stream import BLOCK
-from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
 
 class EncodedPairs:
@@ -20,6 +19,9 @@ class EncodedPairs:
     def __len__(self) -> int:
         return len(self._shards)
 
+    def expect(self, blocks: Sequence[int], epoch: int) -> None:
+        """Nothing needs to be made beforehand."""
+
     def block(self, number: int, epoch: int) -> Sequence[Example]:
         """The pairs of a block, the same in each epoch."""
         start, stop = block_bounds(number, len(self))
@@ -28,38 +30,29 @@ class EncodedPairs:
 
 
 class SampledPairs:
-    """Pairs whose words are cut into pieces anew in each epoch (`text.dropout`): a function of seed, epoch and block."""
+    """Pairs whose words are cut into pieces anew in each epoch (`text.dropout`), in another process, a pool ahead."""
 
-    def __init__(
-        self, shards: Shards, vocabularies: tuple[Vocabulary, Vocabulary], dropout: float, max_length: int, seed: int
-    ) -> None:
-        self._shards, self._vocabularies = shards, vocabularies
-        self._dropout, self._max_length, self._seed = dropout, max_length, seed
-        self._encoded = EncodedPairs(shards)
+    def __init__(self, shards: Shards, sampler: Sampler, seed: int) -> None:
+        self._encoded, self._sampler, self._seed = EncodedPairs(shards), sampler, seed
 
     def __len__(self) -> int:
-        return len(self._shards)
+        return len(self._encoded)
+
+    def expect(self, blocks: Sequence[int], epoch: int) -> None:
+        """Let the other process begin with blocks that will be asked for."""
+        for number in blocks:
+            self._sampler.ask(*block_bounds(number, len(self)), self._seed_of(number, epoch))
 
     def block(self, number: int, epoch: int) -> Sequence[Example]:
-        """The pairs of a block, cut afresh; one that this makes too long is taken as it was encoded."""
+        """The pairs of a block, cut afresh: a function of seed, epoch and block."""
         start, stop = block_bounds(number, len(self))
-        sides = []
-        for side, (name, vocabulary) in enumerate(zip(("source_text", "target_text"), self._vocabularies, strict=True)):
-            lines = [row.tobytes().decode() for row in self._shards.read(start, stop, name)]
-            sides.append(vocabulary.sample_batch(lines, self._dropout, seed_of(self._seed, epoch, number, side)))
-        return [
-            Example(np.array([*source, EOS], dtype=np.int32), np.array([SOS, *target, EOS], dtype=np.int32))
-            if fits(source, target, self._max_length)
-            else encoded
-            for source, target, encoded in zip(*sides, self._encoded.block(number, epoch), strict=True)
-        ]
+        source, target = self._sampler.columns(start, stop, self._seed_of(number, epoch))
+        return [Example(source.row(i), target.row(i)) for i in range(stop - start)]
+
+    def _seed_of(self, number: int, epoch: int) -> int:
+        return int(np.random.SeedSequence((self._seed, epoch, number)).generate_state(1)[0])
 
 
 def block_bounds(number: int, n_rows: int) -> tuple[int, int]:
     """The first row of a block and the row after its last."""
     return number * BLOCK, min((number + 1) * BLOCK, n_rows)
-
-
-def seed_of(*numbers: int) -> int:
-    """One 32-bit seed from several numbers."""
-    return int(np.random.SeedSequence(numbers).generate_state(1)[0])

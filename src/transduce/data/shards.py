@@ -25,7 +25,7 @@ from transduce.storage import PARTIAL, read_json, replace_file, sha256, to_json
 from transduce.text.files import sha256_of_file
 
 MANIFEST = "manifest.json"
-ROWS_PER_PART = 50_000
+ROWS_PER_PART = 25_000
 Ids = np.ndarray[tuple[int], np.dtype[Any]]
 
 

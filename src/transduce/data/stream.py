@@ -33,6 +33,9 @@ class Examples(Protocol):
     def __len__(self) -> int:
         """How many there are."""
 
+    def expect(self, blocks: Sequence[int], epoch: int) -> None:
+        """Blocks that will be asked for soon."""
+
     def block(self, number: int, epoch: int) -> Sequence[Example]:
         """The examples of a block."""
 
@@ -45,6 +48,9 @@ class ExampleList:
 
     def __len__(self) -> int:
         return len(self._examples)
+
+    def expect(self, blocks: Sequence[int], epoch: int) -> None:
+        """They are here already."""
 
     def block(self, number: int, epoch: int) -> Sequence[Example]:
         """The examples of a block, the same in each epoch."""
@@ -99,6 +105,10 @@ def batches_of_examples(
         blocks = pools(len(examples), seed, epoch)
         for number in range(pool, len(blocks)):
             found = [example for block in blocks[number] for example in examples.block(block, epoch)]
+            if number + 1 < len(blocks):
+                examples.expect(blocks[number + 1], epoch)
+            else:
+                examples.expect(pools(len(examples), seed, epoch + 1)[0], epoch + 1)
             plan = plan_pool(found, budget, seed, epoch, number)
             next_pool = Position(epoch, number + 1) if number + 1 < len(blocks) else Position(epoch + 1)
             for i in range(first, len(plan)):

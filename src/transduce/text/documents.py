@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from transduce.errors import DataError
-from transduce.text.files import read_lines, sha256_of_file
+from transduce.text.files import name_of, read_lines, sha256_of_file
 from transduce.text.normal import Normalization, normalise
 from transduce.text.survey import SAMPLE
 
 # What stands before a line: nothing, the end of another document, or the end of the line before it.
-FIRST, NEXT_DOCUMENT, NEXT_LINE = "", "\f", "\n"
+FIRST, NEXT_DOCUMENT, NEXT_LINE = "first", "next document", "next line"
 
 
 @runtime_checkable
@@ -39,7 +39,7 @@ class TextFiles:
 
     def fingerprint(self) -> dict[str, str]:
         """Of each file, as it lies there."""
-        return {str(path): sha256_of_file(path) for path in self.paths}
+        return {name_of(path): sha256_of_file(path) for path in self.paths}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def read_document(path: Path) -> Iterator[str]:
         is_blank = is_blank and not line.strip()
         yield line
     if is_blank:
-        raise DataError(f"{path} holds no text to learn from")
+        raise DataError(f"{name_of(path)} holds no text to learn from")
 
 
 def text_rows(source: TextSource, form: Normalization) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from transduce.text.corpus import Pair
 from transduce.text.normal import Normalization, normalise
 
-SAMPLE = 500_000  # pairs, or lines of running text, that a vocabulary is learnt from
+SAMPLE = 250_000  # pairs, or lines of running text, that a vocabulary is learnt from
 MOST_VALID = 1000  # pairs split off for validation when nobody says how many
 SPARE = 4  # candidates kept for each pair to be split off, since some may not fit
 
@@ -28,7 +28,8 @@ class Survey:
 def normal_pairs(pairs: Iterable[Pair], form: Normalization) -> Iterator[Pair]:
     """Pairs in their normal form."""
     for pair in pairs:
-        yield Pair(normalise(pair.source, form), normalise(pair.target, form))
+        source, target = normalise(pair.source, form), normalise(pair.target, form)
+        yield pair if source is pair.source and target is pair.target else Pair(source, target)
 
 
 def survey(pairs: Iterable[Pair], n_valid: int | None) -> Survey:

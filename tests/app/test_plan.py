@@ -1,0 +1,57 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.app.test_cli import Run, transduce  # noqa: F401  # a fixture
+from transduce.app import plan as planning
+from transduce.app.plan import Head, make_plan, spell_time
+from transduce.app.prepare import prepare
+from transduce.text.corpus import PairList
+from transduce.text.grammar import generate
+
+PAIRS = PairList(list(generate("en-it", 400, seed=1)), ("en", "it"))
+
+
+def test_a_plan_proposes_what_training_would_take(tmp_path: Path) -> None:
+    planned = make_plan(PAIRS, None, [{"train": {"seed": 3}}], 0.01, lambda line: None)
+    prepared = prepare(PAIRS, None, None, [{"train": {"seed": 3}}], tmp_path, lambda line: None)
+    assert planned.settings == prepared.config.model_dump(mode="json")
+    assert (planned.pairs, planned.preset, planned.is_estimate) == (400, prepared.preset, False)
+    assert planned.tokens_per_second > 0
+    assert planned.seconds_per_epoch == pytest.approx(planned.tokens / planned.tokens_per_second)
+
+
+def test_of_a_large_corpus_the_rest_is_counted_and_the_pieces_are_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = make_plan(PAIRS, None, [], 0.01, lambda line: None)
+    monkeypatch.setattr(planning, "MOST_PAIRS", 200)
+    part = make_plan(PAIRS, None, [], 0.01, lambda line: None)
+    assert part.is_estimate
+    assert part.pairs == 400
+    assert part.tokens == pytest.approx(whole.tokens, rel=0.2)
+    assert "about" in part.as_text().split("\n")[1]
+    assert len(list(Head(PAIRS, 7).read())) == 7
+
+
+def test_the_command_prints_the_plan_and_keeps_nothing(
+    transduce: Run,  # noqa: F811
+    write_corpus: Callable[..., tuple[Path, Path]],
+    tmp_path: Path,
+) -> None:
+    source, target = write_corpus()
+    before = sorted(tmp_path.iterdir())
+    command = ("plan", "--source", source, "--target", target, "--preset", "nano", "--seconds", 1)
+    code, out, err = transduce(*command)
+    assert code == 0
+    for name in ("pairs", "target pieces", "preset", "text.vocab_size", "data.batch_tokens", "train.steps", "memory"):
+        assert f"\n{name}" in f"\n{out}"
+    assert "measuring for about 1 seconds" in err
+    code, out, _ = transduce(*command, "--json")
+    assert json.loads(out)["preset"] == "nano"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_time_is_spelt_as_people_say_it() -> None:
+    spelt = [spell_time(seconds) for seconds in (1.4, 119, 300, 10_000, 300_000)]
+    assert spelt == ["about 1 seconds", "about 119 seconds", "about 5 minutes", "about 3 hours", "about 3 days"]
