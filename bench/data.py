@@ -132,7 +132,7 @@ def run_tiny(folder: str) -> dict[str, Any]:
     from transduce.model import Transformer
     from transduce.presets import preset
     from transduce.training.allocator import keep_freed_memory
-    from transduce.training.loop import make_optimizer, update
+    from transduce.training.step import make_optimizer, update
 
     keep_freed_memory()
     torch.manual_seed(1)

@@ -40,7 +40,7 @@ def measure_ours(text: str, steps: int) -> float:
     from transduce.model import LanguageModel
     from transduce.text.vocabulary import learn
     from transduce.training.allocator import keep_freed_memory
-    from transduce.training.loop import make_optimizer, update
+    from transduce.training.step import make_optimizer, update
 
     keep_freed_memory()
     torch.manual_seed(1)

@@ -9,7 +9,8 @@
     +-- StorageError           74   reading or writing failed half-way (disk full)
     +-- BusyError              75   try again: somebody holds the folder or the port
     +-- ConfigError            78   a setting is unknown or impossible
-        +-- ModelError         78   a folder is not a model, or not one we can use
+    |   +-- ModelError         78   a folder is not a model, or not one we can use
+    +-- StoppedError  130 138 143   training was asked to stop (SIGINT, SIGUSR1, SIGTERM) and has saved a checkpoint
 
 A message says what was found, what was wanted, where, and what to do next. Each one has a test on its text.
 """
@@ -71,3 +72,11 @@ class ConfigError(TransduceError):
 
 class ModelError(ConfigError):
     """A folder is not a model folder, is damaged, or does not do what was asked."""
+
+
+class StoppedError(TransduceError):
+    """Training was asked to stop, has finished its step and saved a checkpoint."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signal_number

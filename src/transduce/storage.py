@@ -28,7 +28,11 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     except (FileNotFoundError, NotADirectoryError, PermissionError, FileExistsError) as error:
         raise OutputError(f"cannot create {folder}: {error.strerror}") from None
     except OSError as error:
-        raise StorageError(f"cannot write {folder}: {error.strerror}; nothing of it was kept") from None
+        shutil.rmtree(partial, ignore_errors=True)
+        needed = sum(map(len, files.values())) / 1e6
+        raise StorageError(
+            f"cannot write {folder}: {error.strerror} ({needed:,.1f} MB wanted); nothing of it was kept"
+        ) from None
 
 
 def write_file(path: Path, content: bytes) -> None:

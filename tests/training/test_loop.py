@@ -1,5 +1,10 @@
+import errno
 import math
+import re
 import shutil
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -7,14 +12,20 @@ import pytest
 import torch
 
 from tests.data.test_stream import random_examples
+from transduce import storage
 from transduce.checkpoint import load_weights_file, weights_of
 from transduce.config import ModelConfig, TrainConfig
-from transduce.data.batch import Example, collate
-from transduce.data.stream import ExampleList, stream
-from transduce.errors import DivergedError
+from transduce.data.batch import Batch, Example, collate
+from transduce.data.stream import ExampleList, Position, stream
+from transduce.errors import DivergedError, StoppedError, StorageError
 from transduce.model import Transformer
-from transduce.training.loop import StepRow, Validation, make_optimizer, train, update
+from transduce.model.attention import scaled_dot_product_attention
+from transduce.training import loop
+from transduce.training import step as one_step
+from transduce.training.loop import StepRow, Validation, train
+from transduce.training.loss import batch_loss
 from transduce.training.state import average_checkpoints, checkpoints
+from transduce.training.step import make_optimizer, update
 
 SHAPE = {"vocab_size": 300, "n_layers": 1, "d_model": 22, "d_ff": 37, "n_heads": 2}
 
@@ -25,6 +36,10 @@ class Silent:
     def __init__(self) -> None:
         self.steps: list[StepRow] = []
         self.validations: list[int] = []
+        self.notes: list[str] = []
+
+    def on_note(self, text: str) -> None:
+        self.notes.append(text)
 
     def on_step(self, row: StepRow) -> None:
         self.steps.append(row)
@@ -114,7 +129,7 @@ def test_the_final_model_is_the_average_of_the_last_checkpoints(tmp_path: Path) 
     a, b = (load_weights_file(path / "model.safetensors") for path in kept)
     for name, weight in weights_of(model).items():
         torch.testing.assert_close(weight, (a[name] + b[name]) / 2)
-    assert average_checkpoints(tmp_path, model, last=2) == [4, 6]
+    assert average_checkpoints(tmp_path, model, every=2, last=2) == [4, 6]
 
 
 def test_training_stops_when_validation_has_not_improved_for_long_and_keeps_the_best(tmp_path: Path) -> None:
@@ -128,20 +143,165 @@ def test_training_stops_when_validation_has_not_improved_for_long_and_keeps_the_
     assert '"best_step": 2' in (tmp_path / "best" / "state.json").read_text()
 
 
-def test_a_loss_that_is_not_a_number_stops_with_a_hint_and_leaves_the_checkpoint(tmp_path: Path) -> None:
-    model = fresh()
-    run(model, tmp_path, short(steps=2))
-    with torch.no_grad():
-        for path in checkpoints(tmp_path):
-            weights = load_weights_file(path / "model.safetensors")
-            weights["source_embedding.weight"][5] = math.nan
-            from safetensors.torch import save_file
+class Poisoned:
+    """Batches of which some make the loss not a number: those at the given positions, so often as is said."""
 
-            save_file(weights, path / "model.safetensors")
+    def __init__(self, positions: set[Position], times: int = 10**9) -> None:
+        self._positions, self._times = positions, times
+
+    def __call__(self, start: Position) -> Iterator[tuple[Batch, Position]]:
+        position = start
+        for batch, after in stream(ExampleList(random_examples()), 128, 1, start):
+            if position in self._positions and self._times > 0:
+                self._times -= 1
+                assert batch.source_mask is not None
+                batch = replace(batch, source_mask=torch.zeros_like(batch.source_mask))  # nothing to attend to: 0 / 0
+            yield batch, after
+            position = after
+
+
+def run_poisoned(folder: Path, poison: Poisoned, **changes: object) -> tuple[Transformer, Silent]:
+    model, observer = fresh(), Silent()
+    model.encoder[0].self_attention.attend = scaled_dot_product_attention  # Eq. 1: softmax of nothing is not a number
+    train(model, poison, short(**changes), folder, validate=losses(), observer=observer)
+    return model, observer
+
+
+def test_a_batch_whose_loss_is_not_a_number_is_skipped_and_named(tmp_path: Path) -> None:
+    _, observer = run_poisoned(tmp_path, Poisoned({Position(0, 0, 3)}))
+    assert [row.step for row in observer.steps] == [1, 2, 3, 4, 5, 6]
+    said = "step 4: the loss or its gradient is not a finite number; skipped the batch at epoch 0, batch 3 of pool 0"
+    assert observer.notes == [said]
+
+
+def test_after_three_in_a_row_it_goes_back_to_the_last_checkpoint_with_half_the_rate(tmp_path: Path) -> None:
+    poison = Poisoned({Position(0, 0, i) for i in (2, 3, 4)}, times=3)
+    _, observer = run_poisoned(tmp_path, poison, warmup_steps=1, schedule="cosine")
+    assert observer.notes[-1] == (
+        "step 3: the loss or its gradient is not a finite number; back to step-00000002 with 0.5 of the rate"
+    )
+    assert [row.step for row in observer.steps] == [1, 2, 3, 4, 5, 6]
+    _, undisturbed = run_poisoned(tmp_path / "undisturbed", Poisoned(set()), warmup_steps=1, schedule="cosine")
+    both = zip(observer.steps[:-1], undisturbed.steps[:-1], strict=True)  # the last rate is zero
+    rates = [row.rate / other.rate for row, other in both]
+    assert rates == pytest.approx([1, 1, 0.5, 0.5, 0.5])
+
+
+def test_when_going_back_does_not_help_it_stops_with_a_hint_and_leaves_the_checkpoint(tmp_path: Path) -> None:
+    poison = Poisoned({Position(0, 0, i) for i in range(2, 9)})
     said = r"step 3: the loss or its gradient is not a finite number\. The last checkpoint, step-00000002, is kept\. Try a lower"
     with pytest.raises(DivergedError, match=said):
-        run(fresh(), tmp_path, short(steps=4))
+        run_poisoned(tmp_path, poison)
     assert [path.name for path in checkpoints(tmp_path)] == ["step-00000002"]
+
+
+def test_a_training_asked_to_stop_saves_and_ends_in_the_same_weights_when_taken_up(tmp_path: Path) -> None:
+    straight = run(fresh(dropout=0.2), tmp_path / "straight", short())
+    for step in (1, 3, 4, 5):
+        folder, observer, model = tmp_path / str(step), Silent(), fresh(dropout=0.2)
+        batches = partial(stream, ExampleList(random_examples()), 128, 1)
+
+        def stop(observer: Silent = observer, step: int = step) -> int | None:
+            return signal.SIGTERM if len(observer.steps) == step else None
+
+        said = f"SIGTERM: stopped after step {step}, which is saved; the same command continues"
+        with pytest.raises(StoppedError, match=said) as stopped:
+            train(model, batches, short(), folder, validate=losses(), observer=observer, stop=stop)
+        assert stopped.value.exit_code == 143
+        torch.manual_seed(99)
+        assert same_weights(run(fresh(dropout=0.2), folder, short()), straight)
+        assert [path.name for path in checkpoints(folder)] == ["step-00000004", "step-00000006"]
+
+
+@pytest.mark.parametrize("harm", ["flip", "cut", "remove"])
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(tmp_path: Path, harm: str) -> None:
+    straight = run(fresh(dropout=0.2), tmp_path / "straight", short())
+    run(fresh(dropout=0.2), tmp_path / "broken", short(steps=4))
+    path = tmp_path / "broken" / "step-00000004" / "optimizer.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    if harm == "remove":
+        path.unlink()
+    else:
+        path.write_bytes(content if harm == "flip" else content[:-9])
+    (tmp_path / "broken" / "step-00000006.partial").mkdir()
+    observer = Silent()
+    assert same_weights(run(fresh(dropout=0.2), tmp_path / "broken", short(), observer), straight)
+    reason = {
+        "flip": "the SHA-256 of optimizer.safetensors is not that of the manifest",
+        "cut": f"optimizer.safetensors is truncated ({len(content) - 9:,} of {len(content):,} bytes)",
+        "remove": "optimizer.safetensors is missing",
+    }[harm]
+    assert observer.notes == [
+        "removed step-00000006.partial, which was not finished when the training ended",
+        f"step-00000004 is damaged ({reason}) and was removed: the checkpoint before it is used",
+    ]
+    assert [row.step for row in observer.steps] == [3, 4, 5, 6]
+
+
+def test_when_the_disk_is_full_training_goes_on_and_the_save_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    straight = run(fresh(), tmp_path / "straight", short(average_last=1))
+    monkeypatch.setattr(loop, "RETRY_AFTER", 1)
+    write, n_failed = storage.write_file, 0
+
+    def full(path: Path, content: bytes) -> None:
+        nonlocal n_failed
+        if "step-00000004" in str(path) and n_failed < 1:
+            n_failed += 1
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, content)
+
+    monkeypatch.setattr(storage, "write_file", full)
+    observer = Silent()
+    assert same_weights(run(fresh(), tmp_path / "full", short(average_last=1), observer), straight)
+    [note] = observer.notes
+    assert re.search(
+        r"cannot write .*step-00000004: No space left on device \(\d\.\d MB wanted\); nothing of it was kept\. "
+        r"The old checkpoint stays, training goes on, next try in 1 steps",
+        note,
+    )
+    assert not list((tmp_path / "full").glob("*.partial"))
+
+
+def fail() -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_disk_that_stays_full_ends_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "RETRY_AFTER", 1)
+    monkeypatch.setattr(storage, "write_file", lambda path, content: fail())
+    observer = Silent()
+    with pytest.raises(StorageError, match="cannot write"):
+        run(fresh(), tmp_path, short(steps=50, validate_every=50), observer)
+    assert [row.step for row in observer.steps] == [1, 2, 3, 4, 5, 6, 7]
+    assert len(observer.notes) == 5
+
+
+def test_a_step_that_does_not_fit_into_memory_is_made_of_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = collate(random_examples(21))
+    whole, halved = fresh(dropout=0.0), fresh(dropout=0.0)
+    wanted = update(whole, torch.optim.SGD(whole.parameters()), [batch], 0.5, short())
+    limit, notes = 6 * batch.target_in.shape[1], []
+
+    def small_memory(model: Transformer, part: Batch, label_smoothing: float) -> torch.Tensor:
+        if part.target_in.numel() > limit:
+            raise RuntimeError(
+                "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory: you tried"
+            )
+        return batch_loss(model, part, label_smoothing)
+
+    monkeypatch.setattr(one_step, "batch_loss", small_memory)
+    found = update(halved, torch.optim.SGD(halved.parameters()), [batch], 0.5, short(), notes.append)
+    assert found == pytest.approx(wanted, rel=1e-5)
+    for a, b in zip(whole.parameters(), halved.parameters(), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-5)
+    assert len(notes) == 2
+    assert "out of memory: the step is made of smaller batches" in notes[0]
+    limit = 0
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        update(halved, torch.optim.SGD(halved.parameters()), [batch], 0.5, short())
 
 
 def test_a_validation_loss_that_is_not_a_number_stops_before_anything_is_saved(tmp_path: Path) -> None:
@@ -167,7 +327,7 @@ def test_a_kill_between_writing_and_pruning_changes_nothing(tmp_path: Path) -> N
     shutil.copytree(tmp_path / "broken" / "step-00000002", tmp_path / "keep" / "step-00000002")
     model = run(fresh(), tmp_path / "broken", short())
     shutil.copytree(tmp_path / "keep" / "step-00000002", tmp_path / "broken" / "step-00000002")
-    average_checkpoints(tmp_path / "broken", model, last=2)
+    average_checkpoints(tmp_path / "broken", model, every=2, last=2)
     assert same_weights(model, straight)
 
 

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +14,11 @@ LOCK = "lock"
 
 
 @contextlib.contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Hold a folder against other processes. The system lets go of it when this process ends, however it ends."""
+def held(folder: Path) -> Iterator[str]:
+    """Hold a folder against other processes; gives the holder before who ended without a word, if there was one.
+
+    The system lets go of the folder when this process ends, however it ends; only a process that ends by itself removes its name.
+    """
     with (folder / LOCK).open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -22,7 +26,12 @@ def held(folder: Path) -> Iterator[None]:
             file.seek(0)
             holder = file.read().strip() or "another process"
             raise BusyError(f"{folder} is in use by {holder}: wait until it ends, or choose another folder") from None
+        file.seek(0)
+        before = file.read().strip()
         file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        file.write(f"process {os.getpid()} on {socket.gethostname()} since {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
         file.flush()
-        yield
+        try:
+            yield before
+        finally:
+            file.truncate(0)

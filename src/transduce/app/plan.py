@@ -19,7 +19,7 @@ from transduce.model import Transformer
 from transduce.text.corpus import Languages, Pair, PairSource
 from transduce.text.files import Errors
 from transduce.training.allocator import keep_freed_memory
-from transduce.training.loop import make_optimizer, update
+from transduce.training.step import make_optimizer, update
 
 MOST_PAIRS = 200_000  # that are encoded for a plan; the rest is only counted
 WARM_STEPS = 3

@@ -22,6 +22,7 @@ from transduce import evaluate
 from transduce.app.lock import LOCK, held
 from transduce.app.prepare import Prepared, inputs_of, prepare
 from transduce.app.prepared import Say, check_same_inputs
+from transduce.app.signals import listening
 from transduce.checkpoint import FolderConfig, ModelFolder, save_model
 from transduce.config import Config, Layer, differences, read_toml, resolve, to_toml
 from transduce.data.stream import stream
@@ -34,7 +35,7 @@ from transduce.text.corpus import PairSource, open_pairs
 from transduce.training.loop import Batches, Validate, Validation
 from transduce.training.loop import train as train_model
 from transduce.training.report import Report, trim_metrics
-from transduce.training.state import checkpoints, load_step
+from transduce.training.state import newest_whole, step_of
 
 SETTINGS, DATA, METRICS, CHECKPOINTS, MODEL = "run.toml", "data", "metrics.jsonl", "checkpoints", "model"
 MOST_VALIDATED = 500  # validation pairs that are translated for BLEU; the loss uses all
@@ -85,7 +86,7 @@ def train_pairs(
     check_run_folder(run)
     say = partial(console.print, highlight=False, markup=False)
     inputs = inputs_of(pairs, valid, settings)
-    with hold_run(run):
+    with hold_run(run, say):
         check_same_corpus(run, inputs)
         prepared = prepare(pairs, valid, preset, settings, run / DATA, say)
         config = prepared.config
@@ -119,13 +120,15 @@ def train_folder(
     say = partial(console.print, highlight=False, markup=False)
     say(f"model: {sum(parameter.numel() for parameter in folder.model.parameters()):,} parameters")
     create_run_folder(run, config)
-    saved = checkpoints(run / CHECKPOINTS)
+    saved, notes = newest_whole(run / CHECKPOINTS)
+    for note in notes:
+        say(f"note: {note}")
     if saved:
-        say(f"continuing from {saved[-1].name}")
-    trim_metrics(run / METRICS, load_step(saved[-1]) if saved else 0)
-    with Report(run / METRICS, config.train.steps, console) as report:
+        say(f"continuing from {saved.name}")
+    trim_metrics(run / METRICS, step_of(saved) if saved else 0)
+    with listening() as stop, Report(run / METRICS, config.train.steps, console) as report:
         trained = train_model(
-            folder.model, batches, config.train, run / CHECKPOINTS, validate=validate, observer=report
+            folder.model, batches, config.train, run / CHECKPOINTS, validate=validate, observer=report, stop=stop
         )
     folder.model.eval()
     final, state = trained.validation, trained.state
@@ -190,7 +193,7 @@ def check_run_folder(run: Path) -> None:
 
 
 @contextlib.contextmanager
-def hold_run(run: Path) -> Iterator[None]:
+def hold_run(run: Path, say: Say) -> Iterator[None]:
     """Make the folder of a run if it is not there, and hold it. If what was given is refused, a new folder is taken away again."""
     is_new = not run.exists()
     try:
@@ -200,7 +203,9 @@ def hold_run(run: Path) -> Iterator[None]:
     if not os.access(run, os.W_OK | os.X_OK):
         raise OutputError(f"cannot create the run folder {run}: Permission denied")
     try:
-        with held(run):
+        with held(run) as before:
+            if before:
+                say(f"note: the training before ended without a word ({before}), perhaps for want of memory")
             yield
     except (ConfigError, DataError, MissingInputError):
         if is_new and not (run / SETTINGS).is_file():

@@ -71,7 +71,7 @@ def train_documents(
     check_run_folder(run)
     say = partial(console.print, highlight=False, markup=False)
     inputs = describe_inputs(text_settings(settings), text=source.fingerprint())
-    with hold_run(run):
+    with hold_run(run, say):
         check_same_corpus(run, inputs)
         manifest = find_prepared(run / DATA, inputs) or make_prepared(source, settings, run / DATA, inputs, say)
         shape, config = choose(manifest, run / DATA, preset, settings, say)

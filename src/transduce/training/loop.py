@@ -1,35 +1,36 @@
 """The training loop (section 5): batches in, weights changed, validated and saved on the way."""
 
-import contextlib
 import math
+import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import torch
-from torch import nn
 
 from transduce.config import TrainConfig
 from transduce.data.batch import Batch
 from transduce.data.stream import Position
-from transduce.errors import DivergedError
-from transduce.model import LanguageModel, ModelConfig, Transformer
+from transduce.errors import DivergedError, StoppedError, StorageError
+from transduce.model import ModelConfig
 from transduce.training.allocator import keep_freed_memory
-from transduce.training.loss import batch_loss
 from transduce.training.schedule import learning_rate
 from transduce.training.state import (
     State,
     average_checkpoints,
-    checkpoints,
     load_best,
     load_checkpoint,
+    newest_whole,
     save_best,
     save_checkpoint,
 )
+from transduce.training.step import Model, make_optimizer, update
 
-BETAS, EPSILON = (0.9, 0.98), 1e-9  # of Adam, section 5.3
+MOST_BAD = 3  # steps in a row that are not finite, before an older checkpoint is taken
+MOST_ROLLBACKS, LOWER = 2, 0.5  # times that happens; what the rate is multiplied by each time
+MOST_FAILED, RETRY_AFTER = 5, 50  # times a checkpoint may fail to be written; steps until the next try
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,40 +74,18 @@ class Observer(Protocol):
     def on_validation(self, step: int, validation: Validation) -> None:
         """The model was measured."""
 
+    def on_note(self, text: str) -> None:
+        """Something happened that somebody should know."""
 
-Model = Transformer | LanguageModel
+
 Validate = Callable[[], Validation]
 Batches = Callable[[Position], Iterator[tuple[Batch, Position]]]
+Stop = Callable[[], int | None]  # the number of the signal that asked for the end
 
 
-def make_optimizer(model: nn.Module) -> torch.optim.Adam:
-    """Adam with the paper's constants (section 5.3). All parameters in one pass; the rate is set before each step."""
-    return torch.optim.Adam(model.parameters(), betas=BETAS, eps=EPSILON, fused=True)
-
-
-def update(
-    model: Model, optimizer: torch.optim.Optimizer, batches: Sequence[Batch], rate: float, config: TrainConfig
-) -> float:
-    """One step: gradients of all batches, each summed loss divided by the tokens of the whole step; returns the loss a token.
-
-    If the loss or a gradient is not finite, nothing is changed and the answer is not a number.
-    """
-    n_tokens = sum(batch.n_tokens for batch in batches)
-    total = 0.0
-    for batch in batches:
-        with autocast(config):
-            loss = batch_loss(model, batch, config.label_smoothing) / n_tokens
-        loss.backward()  # type: ignore[no-untyped-call]  # torch's own
-        total += loss.item()
-    norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf)
-    if not (math.isfinite(total) and norm.isfinite()):
-        optimizer.zero_grad()
-        return math.nan
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-    optimizer.step()
-    optimizer.zero_grad()
-    return total
+def never() -> int | None:
+    """Nobody asks for the end."""
+    return None
 
 
 def train(
@@ -117,20 +96,26 @@ def train(
     *,
     validate: Validate,
     observer: Observer,
+    stop: Stop = never,
 ) -> Trained:
     """Train until `config.steps`, or until validation has not improved for `config.patience` times.
 
-    `batches_from` gives the batches from a position on; `validate` measures the model as it is at that moment. Checkpoints go
-    to `folder`; a training that left some there is taken up where it was. The model ends as the average of the last
-    checkpoints (section 6.1), or as the best one if that has the lower validation loss.
+    `batches_from` gives the batches from a position on; `validate` measures the model as it is at that moment; `stop` is asked
+    after each step for a signal to end. Checkpoints go to `folder`; a training that left some there is taken up where it was. The
+    model ends as the average of the last checkpoints (section 6.1), or as the best one if that has the lower validation loss.
     """
     keep_freed_memory()
     optimizer = make_optimizer(model)
     state = State()
-    saved = checkpoints(folder)
+    saved, notes = newest_whole(folder)
+    for note in notes:
+        observer.on_note(note)
     if saved:
-        state = load_checkpoint(saved[-1], model, optimizer)
+        state = load_checkpoint(saved, model, optimizer)
     source = batches_from(state.position)
+    keeper = Keeper(folder, model, optimizer, config, observer)
+    latest: Validation | None = None
+    n_bad = 0
     model.train()
     while state.step < config.steps and state.n_stale < config.patience:
         started = time.monotonic()
@@ -138,35 +123,113 @@ def train(
         for _ in range(config.accumulate):
             batch, position = next(source)
             batches.append(batch)
-        rate = learning_rate(step, config, model.config)
-        loss = update(model, optimizer, batches, rate, config)
+        rate = learning_rate(step, config, model.config) * LOWER**state.n_rollbacks
+        loss = update(model, optimizer, batches, rate, config, observer.on_note)
         if not math.isfinite(loss):
-            raise diverged(step, "the loss or its gradient", folder, config, model.config)
+            n_bad += 1
+            where = f"epoch {state.position.epoch}, batch {state.position.batch} of pool {state.position.pool}"
+            observer.on_note(
+                f"step {step}: the loss or its gradient is not a finite number; skipped the batch at {where}"
+            )
+            if n_bad < MOST_BAD:
+                state = replace(state, position=position)
+                continue
+            state = keeper.roll_back(state, step, "the loss or its gradient")
+            source, n_bad = batches_from(state.position), 0
+            continue
+        n_bad = 0
         n_tokens = sum(batch.n_tokens for batch in batches)
         observer.on_step(StepRow(step, state.position.epoch, loss, rate, n_tokens, time.monotonic() - started))
         state = replace(state, step=step, position=position)
         is_last = step == config.steps
         if step % config.validate_every == 0 or is_last:
-            validation = measure(model, validate)
-            if not math.isfinite(validation.loss):
-                raise diverged(step, "the validation loss", folder, config, model.config)
-            observer.on_validation(step, validation)
-            state = state.validated(validation.loss)
+            latest = measure(model, validate)
+            if not math.isfinite(latest.loss):
+                state = keeper.roll_back(state, step, "the validation loss")
+                source = batches_from(state.position)
+                continue
+            observer.on_validation(step, latest)
+            state = state.validated(latest.loss)
             if state.best_step == step:
-                save_best(folder, state, model)
-        if step % config.save_every == 0 or is_last or state.n_stale >= config.patience:
-            save_checkpoint(folder, state, model, optimizer, keep=config.average_last)
-    average_checkpoints(folder, model, config.average_last)
-    averaged = measure(model, validate)
+                keeper.save_best(state)
+        signal_number = stop()
+        is_end = is_last or state.n_stale >= config.patience
+        if step % config.save_every == 0 or is_end or keeper.is_behind(step) or signal_number is not None:
+            keeper.save(state, must=is_end or signal_number is not None)
+        if signal_number is not None and not is_end:
+            name = signal.Signals(signal_number).name
+            raise StoppedError(
+                f"{name}: stopped after step {step}, which is saved; the same command continues", signal_number
+            )
+    steps = average_checkpoints(folder, model, config.save_every, config.average_last)
+    averaged = latest if latest is not None and steps == [state.step] else measure(model, validate)
     if averaged.loss <= state.best_loss:
-        which = (
-            f"the average of the last {config.average_last} checkpoints"
-            if config.average_last > 1
-            else f"step {state.step}"
-        )
+        which = f"the average of the last {len(steps)} checkpoints" if len(steps) > 1 else f"step {steps[0]}"
         return Trained(state, averaged, which)
     load_best(folder, model)
     return Trained(state, measure(model, validate), f"step {state.best_step}, better than the average of the last")
+
+
+class Keeper:
+    """Saves a training on its way, and takes it back to what was saved."""
+
+    def __init__(
+        self,
+        folder: Path,
+        model: Model,
+        optimizer: torch.optim.Optimizer,
+        config: TrainConfig,
+        observer: Observer,
+    ) -> None:
+        self._folder, self._model, self._optimizer, self._config = folder, model, optimizer, config
+        self._observer = observer
+        self._n_failed = 0
+        self._retry_at: int | None = None
+
+    def is_behind(self, step: int) -> bool:
+        """Whether a checkpoint that could not be written should be tried again."""
+        return self._retry_at is not None and step >= self._retry_at
+
+    def save(self, state: State, must: bool) -> None:
+        """Write a checkpoint. If that fails, training goes on and it is tried again later, a few times, unless it must be now."""
+        try:
+            save_checkpoint(
+                self._folder,
+                state,
+                self._model,
+                self._optimizer,
+                every=self._config.save_every,
+                keep=self._config.average_last,
+            )
+        except StorageError as error:
+            self._n_failed += 1
+            if must or self._n_failed > MOST_FAILED:
+                raise
+            self._retry_at = state.step + RETRY_AFTER
+            self._observer.on_note(
+                f"{error}. The old checkpoint stays, training goes on, next try in {RETRY_AFTER} steps"
+            )
+        else:
+            self._n_failed, self._retry_at = 0, None
+
+    def save_best(self, state: State) -> None:
+        """Write the best weights so far, if there is room."""
+        try:
+            save_best(self._folder, state, self._model)
+        except StorageError as error:
+            self._observer.on_note(f"{error}. The best weights before stay, training goes on")
+
+    def roll_back(self, state: State, step: int, what: str) -> State:
+        """Go back to the last checkpoint, with a lower rate; give up if there is none or it was tried before."""
+        saved, _ = newest_whole(self._folder)
+        if saved is None or state.n_rollbacks >= MOST_ROLLBACKS:
+            raise diverged(step, what, saved, self._config, self._model.config)
+        found = load_checkpoint(saved, self._model, self._optimizer)
+        n_rollbacks = state.n_rollbacks + 1
+        self._observer.on_note(
+            f"step {step}: {what} is not a finite number; back to {saved.name} with {LOWER**n_rollbacks:g} of the rate"
+        )
+        return replace(found, n_rollbacks=n_rollbacks)
 
 
 def measure(model: Model, validate: Validate) -> Validation:
@@ -178,10 +241,9 @@ def measure(model: Model, validate: Validate) -> Validation:
     return validation
 
 
-def diverged(step: int, what: str, folder: Path, config: TrainConfig, model: ModelConfig) -> DivergedError:
+def diverged(step: int, what: str, saved: Path | None, config: TrainConfig, model: ModelConfig) -> DivergedError:
     """The error of a training that left the numbers, with what to try."""
-    saved = checkpoints(folder)
-    kept = f"The last checkpoint, {saved[-1].name}, is kept" if saved else "There was no checkpoint yet"
+    kept = f"The last checkpoint, {saved.name}, is kept" if saved else "There was no checkpoint yet"
     return DivergedError(
         f"step {step}: {what} is not a finite number. {kept}. Try a lower train.learning_rate (its peak is now "
         f"{peak(config, model):.2g}), a longer train.warmup_steps (now {config.warmup_steps}) or model.norm=pre"
@@ -191,10 +253,3 @@ def diverged(step: int, what: str, folder: Path, config: TrainConfig, model: Mod
 def peak(config: TrainConfig, model: ModelConfig) -> float:
     """The largest rate of a training."""
     return learning_rate(config.warmup_steps, config, model)
-
-
-def autocast(config: TrainConfig) -> contextlib.AbstractContextManager[object]:
-    """Matrix products in bfloat16, if asked; weights and their updates stay float32."""
-    if config.precision == "bfloat16":
-        return torch.autocast("cpu", torch.bfloat16)
-    return contextlib.nullcontext()

@@ -27,6 +27,7 @@ class Report:
         self._console = console
         self._recent: deque[StepRow] = deque(maxlen=RECENT_STEPS)
         self._started = time.monotonic()
+        self._has_failed = False
         self._bar = Progress(
             TextColumn("step {task.completed:>6.0f}/{task.total:.0f}"),
             BarColumn(bar_width=24),
@@ -77,9 +78,19 @@ class Report:
         source, translation = (shorten(text, SAMPLE_WIDTH, placeholder=" ...") for text in validation.sample)
         self._console.print(f"          {source}  ->  {translation}", style="dim", highlight=False, markup=False)
 
+    def on_note(self, text: str) -> None:
+        """Say what happened."""
+        self._console.print(f"note: {text}", style="yellow", highlight=False, markup=False)
+
     def _write(self, **row: Any) -> None:
-        with self._metrics.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**row, "seconds": round(time.monotonic() - self._started, 3)}) + "\n")
+        """Append a row; if the disk is full, training is worth more than its log."""
+        try:
+            with self._metrics.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({**row, "seconds": round(time.monotonic() - self._started, 3)}) + "\n")
+        except OSError as error:
+            if not self._has_failed:
+                self.on_note(f"cannot write {self._metrics}: {error.strerror}; training goes on without it")
+            self._has_failed = True
 
 
 def trim_metrics(metrics: Path, step: int) -> None:

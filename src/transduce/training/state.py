@@ -1,7 +1,7 @@
 """The state of a training, to and from disk: all that the next step depends on.
 
-checkpoints/step-00000500/   model.safetensors  optimizer.safetensors  state.json
-checkpoints/best/            model.safetensors  state.json                the lowest validation loss so far
+checkpoints/step-00000500/   model.safetensors  optimizer.safetensors  state.json  manifest.json (SHA-256 of each)
+checkpoints/best/            model.safetensors  state.json  manifest.json           the lowest validation loss so far
 """
 
 import math
@@ -14,9 +14,10 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from transduce.checkpoint import WEIGHTS, average, load_weights, load_weights_file, weights_of
+from transduce.checkpoint import MANIFEST, WEIGHTS, average, load_weights, load_weights_file, weights_of
 from transduce.data.stream import Position
-from transduce.storage import PARTIAL, read_json, to_json, write_folder
+from transduce.errors import ModelError
+from transduce.storage import PARTIAL, read_json, sha256, to_json, write_folder
 
 OPTIMIZER, STATE, BEST = "optimizer.safetensors", "state.json", "best"
 START = Position()
@@ -32,6 +33,7 @@ class State:
     best_loss: float = math.inf
     best_step: int = 0
     n_stale: int = 0  # validations since the best one
+    n_rollbacks: int = 0  # how often the numbers were left and an older checkpoint taken
 
     def validated(self, loss: float) -> "State":
         """The state after a validation."""
@@ -41,25 +43,82 @@ class State:
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """The whole checkpoints in a folder, oldest first, by step."""
+    """The checkpoints in a folder, oldest first, by step."""
     return sorted(path for path in folder.glob("step-*") if path.suffix != PARTIAL and (path / STATE).is_file())
 
 
-def save_checkpoint(folder: Path, state: State, model: nn.Module, optimizer: torch.optim.Optimizer, keep: int) -> None:
-    """Write a checkpoint, then remove all but the last `keep`."""
+def save_checkpoint(
+    folder: Path, state: State, model: nn.Module, optimizer: torch.optim.Optimizer, every: int, keep: int
+) -> None:
+    """Write a checkpoint, then remove older ones: of those at multiples of `every` the last `keep` stay, to be averaged.
+
+    At least two of them stay, in case the newest is damaged. A checkpoint between the multiples, made because the training was
+    asked to stop, goes when the next one is there: it must not change the average.
+    """
     files = {
         WEIGHTS: save(weights_of(model)),
         OPTIMIZER: save({**_optimizer_tensors(model, optimizer), RANDOM: torch.get_rng_state()}),
         STATE: to_json(asdict(state)),
     }
-    write_folder(folder / f"step-{state.step:08d}", files)
-    for old in checkpoints(folder)[:-keep]:
-        shutil.rmtree(old.rename(old.with_name(old.name + PARTIAL)))  # renamed first: never half a checkpoint
+    write_checked(folder / f"step-{state.step:08d}", files)
+    found = checkpoints(folder)
+    kept = {*[path for path in found if is_regular(path, every)][-max(2, keep) :], found[-1]}
+    for old in found:
+        if old not in kept:
+            shutil.rmtree(old.rename(old.with_name(old.name + PARTIAL)))  # renamed first: never half a checkpoint
 
 
 def save_best(folder: Path, state: State, model: nn.Module) -> None:
     """Write the weights with the lowest validation loss so far."""
-    write_folder(folder / BEST, {WEIGHTS: save(weights_of(model)), STATE: to_json(asdict(state))})
+    write_checked(folder / BEST, {WEIGHTS: save(weights_of(model)), STATE: to_json(asdict(state))})
+
+
+def write_checked(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write a folder with the SHA-256 of each of its files."""
+    digests = {name: {"sha256": sha256(content), "bytes": len(content)} for name, content in files.items()}
+    write_folder(folder, {**files, MANIFEST: to_json({"files": digests})})
+
+
+def damage(path: Path) -> str | None:
+    """What is wrong with a checkpoint, if anything."""
+    try:
+        entries = read_json(path / MANIFEST)["files"]
+    except (ModelError, KeyError) as error:
+        return str(error)
+    for name, entry in entries.items():
+        file = path / name
+        if not file.is_file():
+            return f"{name} is missing"
+        if file.stat().st_size != entry["bytes"]:
+            return f"{name} is truncated ({file.stat().st_size:,} of {entry['bytes']:,} bytes)"
+        if sha256(file.read_bytes()) != entry["sha256"]:
+            return f"the SHA-256 of {name} is not that of the manifest"
+    return None
+
+
+def is_regular(path: Path, every: int) -> bool:
+    """Whether a checkpoint was made because it was its turn."""
+    return step_of(path) % every == 0
+
+
+def step_of(path: Path) -> int:
+    """The step of a checkpoint."""
+    return int(path.name.removeprefix("step-"))
+
+
+def newest_whole(folder: Path) -> tuple[Path | None, list[str]]:
+    """The newest checkpoint that is not damaged, and what was found on the way to it: damage, and leftovers, which are removed."""
+    notes = []
+    for leftover in sorted(folder.glob(f"*{PARTIAL}")):
+        shutil.rmtree(leftover)
+        notes.append(f"removed {leftover.name}, which was not finished when the training ended")
+    for path in reversed(checkpoints(folder)):
+        found = damage(path)
+        if found is None:
+            return path, notes
+        shutil.rmtree(path)
+        notes.append(f"{path.name} is damaged ({found}) and was removed: the checkpoint before it is used")
+    return None, notes
 
 
 def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
@@ -72,16 +131,13 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimiz
     return State(**{**values, "position": Position(*values["position"])})
 
 
-def average_checkpoints(folder: Path, model: nn.Module, last: int) -> list[int]:
-    """Give the model the mean of the weights of the last checkpoints; returns their steps (section 6.1)."""
-    paths = checkpoints(folder)[-last:]
-    load_weights(model, average([load_weights_file(path / WEIGHTS) for path in paths]), folder)
-    return [int(path.name.removeprefix("step-")) for path in paths]
-
-
-def load_step(path: Path) -> int:
-    """The step of a checkpoint."""
-    return int(read_json(path / STATE)["step"])
+def average_checkpoints(folder: Path, model: nn.Module, every: int, last: int) -> list[int]:
+    """Give the model the mean of the weights of the last checkpoints that came by turn, the final one among them; returns their
+    steps (section 6.1)."""
+    paths = checkpoints(folder)
+    chosen = [path for path in paths if is_regular(path, every) or path == paths[-1]][-last:]
+    load_weights(model, average([load_weights_file(path / WEIGHTS) for path in chosen]), folder)
+    return [step_of(path) for path in chosen]
 
 
 def load_best(folder: Path, model: nn.Module) -> None:

@@ -1,0 +1,105 @@
+"""One step of training: gradients of some batches, one update of the weights (section 5.3)."""
+
+import contextlib
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from transduce.config import TrainConfig
+from transduce.data.batch import Batch
+from transduce.model import LanguageModel, Transformer
+from transduce.text.vocabulary import PAD
+from transduce.training.loss import batch_loss
+
+BETAS, EPSILON = (0.9, 0.98), 1e-9  # of Adam, section 5.3
+OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")
+
+Model = Transformer | LanguageModel
+
+
+def make_optimizer(model: nn.Module) -> torch.optim.Adam:
+    """Adam with the paper's constants (section 5.3). All parameters in one pass; the rate is set before each step."""
+    return torch.optim.Adam(model.parameters(), betas=BETAS, eps=EPSILON, fused=True)
+
+
+def update(
+    model: Model,
+    optimizer: torch.optim.Optimizer,
+    batches: Sequence[Batch],
+    rate: float,
+    config: TrainConfig,
+    note: Callable[[str], None] = lambda text: None,
+) -> float:
+    """One step: gradients of all batches, each summed loss divided by the tokens of the whole step; returns the loss a token.
+
+    If the loss or a gradient is not finite, nothing is changed and the answer is not a number. If memory runs out, every batch is
+    cut in two and the step made again: the same gradients, by smaller products.
+    """
+    try:
+        total = gradients(model, batches, config)
+    except (RuntimeError, MemoryError) as error:
+        optimizer.zero_grad()
+        smaller = [half for batch in batches for half in halves(batch)]
+        if not is_out_of_memory(error) or len(smaller) == len(batches):
+            raise
+        largest = max(batch.target_in.numel() for batch in smaller)
+        note(
+            f"out of memory: the step is made of smaller batches, {largest:,} pieces each (a lower data.batch_tokens avoids this)"
+        )
+        return update(model, optimizer, smaller, rate, config, note)
+    norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf)
+    if not (math.isfinite(total) and norm.isfinite()):
+        optimizer.zero_grad()
+        return math.nan
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    optimizer.step()
+    optimizer.zero_grad()
+    return total
+
+
+def gradients(model: Model, batches: Sequence[Batch], config: TrainConfig) -> float:
+    """Add up the gradients of batches; returns the loss a token."""
+    n_tokens = sum(batch.n_tokens for batch in batches)
+    total = 0.0
+    for batch in batches:
+        with autocast(config):
+            loss = batch_loss(model, batch, config.label_smoothing) / n_tokens
+        loss.backward()  # type: ignore[no-untyped-call]  # torch's own
+        total += loss.item()
+    return total
+
+
+def halves(batch: Batch) -> list[Batch]:
+    """A batch as two of half as many rows; one of a single row stays."""
+    n_rows = len(batch.target_in)
+    if n_rows == 1:
+        return [batch]
+
+    def rows(tensor: Tensor | None, part: slice) -> Tensor | None:
+        return None if tensor is None else tensor[part]
+
+    return [
+        Batch(
+            rows(batch.source, part),
+            rows(batch.source_mask, part),
+            batch.target_in[part],
+            batch.target_out[part],
+            n_tokens=int((batch.target_out[part] != PAD).sum()),
+        )
+        for part in (slice(0, n_rows // 2), slice(n_rows // 2, n_rows))
+    ]
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error says that memory ran out."""
+    return isinstance(error, MemoryError) or any(words in str(error).lower() for words in OUT_OF_MEMORY)
+
+
+def autocast(config: TrainConfig) -> contextlib.AbstractContextManager[object]:
+    """Matrix products in bfloat16, if asked; weights and their updates stay float32."""
+    if config.precision == "bfloat16":
+        return torch.autocast("cpu", torch.bfloat16)
+    return contextlib.nullcontext()

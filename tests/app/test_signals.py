@@ -1,0 +1,107 @@
+"""Signals to a training in a process of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from transduce.storage import sha256
+
+STEPS = 24
+SETTINGS = [
+    *("--preset", "nano", "--set", "model.d_model=16", "--set", "model.d_ff=16", "--set", "model.dropout=0.1"),
+    *("--set", "data.batch_tokens=256", "--set", f"train.steps={STEPS}", "--set", "train.validate_every=12"),
+    *("--set", "train.save_every=8", "--set", "train.average_last=2", "--set", "text.vocab_size=400"),
+    *("--set", "text.dropout=0.1"),
+]
+
+
+def start(run: Path, corpus: tuple[Path, Path]) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "transduce", "train", run, "--source", corpus[0], "--target", corpus[1], *SETTINGS]
+    return subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE)
+
+
+def finish(process: "subprocess.Popen[bytes]") -> tuple[int, str]:
+    _, err = process.communicate(timeout=120)
+    return process.returncode, err.decode()
+
+
+def wait_for(process: "subprocess.Popen[bytes]", path: Path) -> None:
+    """Until a file of the run is there."""
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+def weights(run: Path) -> str:
+    return sha256((run / "model" / "model.safetensors").read_bytes())
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> tuple[tuple[Path, Path], str]:
+    """A corpus and the weights of a training on it that nobody disturbed."""
+    from transduce.text.grammar import generate
+
+    folder = tmp_path_factory.mktemp("straight")
+    pairs = list(generate("en-it", 300, seed=5))
+    corpus = folder / "train.en", folder / "train.it"
+    corpus[0].write_text("".join(f"{pair.source}\n" for pair in pairs), encoding="utf-8")
+    corpus[1].write_text("".join(f"{pair.target}\n" for pair in pairs), encoding="utf-8")
+    code, err = finish(start(folder / "run", corpus))
+    assert code == 0, err
+    return corpus, weights(folder / "run")
+
+
+Straight = tuple[tuple[Path, Path], str]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGUSR1, 138)])
+def test_a_signal_lets_the_step_finish_saves_and_the_same_command_ends_in_the_same_weights(
+    straight: Straight, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    corpus, wanted = straight
+    process = start(tmp_path / "run", corpus)
+    wait_for(process, tmp_path / "run" / "checkpoints" / "step-00000008")
+    process.send_signal(number)
+    returned, err = finish(process)
+    assert returned == code, err
+    assert f"transduce: {number.name}: stopped after step" in err
+    assert "Traceback" not in err
+    returned, err = finish(start(tmp_path / "run", corpus))
+    assert returned == 0, err
+    assert "continuing from step-" in err
+    assert weights(tmp_path / "run") == wanted
+
+
+@pytest.mark.parametrize("moment", ["run.toml", "checkpoints/step-00000008", "checkpoints/step-00000016"])
+def test_a_killed_training_ends_in_the_same_weights(straight: Straight, tmp_path: Path, moment: str) -> None:
+    corpus, wanted = straight
+    process = start(tmp_path / "run", corpus)
+    wait_for(process, tmp_path / "run" / moment)
+    process.kill()
+    finish(process)
+    returned, err = finish(start(tmp_path / "run", corpus))
+    assert returned == 0, err
+    assert "note: the training before ended without a word (process" in err
+    assert weights(tmp_path / "run") == wanted
+
+
+def test_interrupting_any_command_is_one_line(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "transduce", "translate"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"I love you very much\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == b"Ti amo molto\n"
+    os.kill(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err.decode()) == (130, "transduce: interrupted\n")
