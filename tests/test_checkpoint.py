@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from transduce.checkpoint import ModelFolder, average, find_model, load_model, save_model
-from transduce.storage import sha256
 from transduce.errors import MissingInputError, ModelError, OutputError
+from transduce.storage import sha256
 
 
 @pytest.fixture

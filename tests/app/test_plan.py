@@ -6,11 +6,14 @@ import pytest
 
 from tests.app.test_cli import Run, transduce  # noqa: F401  # a fixture
 from transduce.app import plan as planning
+from transduce.app import prepare as preparing
 from transduce.app.plan import Head, make_plan, spell_time
 from transduce.app.prepare import prepare
-from transduce.text.corpus import PairList
+from transduce.errors import DataError
+from transduce.text.corpus import Pair, PairList
 from transduce.text.grammar import generate
 
+SHORT_PAIRS = {"data": {"max_length": 4}}
 PAIRS = PairList(list(generate("en-it", 400, seed=1)), ("en", "it"))
 
 
@@ -55,3 +58,22 @@ def test_the_command_prints_the_plan_and_keeps_nothing(
 def test_time_is_spelt_as_people_say_it() -> None:
     spelt = [spell_time(seconds) for seconds in (1.4, 119, 300, 10_000, 300_000)]
     assert spelt == ["about 1 seconds", "about 119 seconds", "about 5 minutes", "about 3 hours", "about 3 days"]
+
+
+def test_a_corpus_of_which_no_pair_fits_cannot_be_planned() -> None:
+    with pytest.raises(DataError, match="none of the pairs has 4 pieces or fewer"):
+        make_plan(
+            PairList([Pair(f"{i} a b c d e", "f g h i j") for i in range(50)]),
+            None,
+            [SHORT_PAIRS],
+            1,
+            lambda line: None,
+        )
+
+
+def test_the_vocabulary_of_a_plan_is_that_of_the_whole_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(preparing, "choose_size", lambda n_lines: asked.append(n_lines) or 500)
+    monkeypatch.setattr(planning, "MOST_PAIRS", 200)
+    make_plan(PAIRS, None, [], 0.01, lambda line: None)
+    assert asked == [800]

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from transduce.app.prepare import Prepared
+from transduce.app.prepare import Prepared, inputs_of
 from transduce.app.prepare import prepare as prepare_pairs
 from transduce.config import Layer
 from transduce.errors import DataError
-from transduce.text.corpus import Pair, PairList
+from transduce.text.corpus import Pair, PairList, open_pairs
 from transduce.text.grammar import generate
 
 PAIRS = list(generate("en-it", 300, seed=1))
@@ -126,3 +126,22 @@ def test_pieces_drawn_anew_spell_the_same_text(prepare) -> None:
     ]
     assert sum(len(each.source) for each in again) > 1.2 * sum(len(each.source) for each in whole)
     assert any(len(a.source) != len(b.source) for a, b in zip(again, other, strict=True))
+
+
+def test_other_sides_other_orders_and_other_fields_are_other_corpora(tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    a.write_text("one\n")
+    b.write_text("uno\n")
+    table = tmp_path / "c.jsonl"
+    table.write_text("{}")
+    given = [
+        open_pairs([a], [b]),
+        open_pairs([b], [a]),
+        open_pairs([a, a], [b, b]),
+        open_pairs([a, b], [b, a]),
+        open_pairs([b, a], [a, b]),
+        open_pairs(pairs=[table], fields=("a", "b")),
+        open_pairs(pairs=[table], fields=("b", "a")),
+    ]
+    inputs = [inputs_of(pairs, None, []) for pairs in given]
+    assert all(inputs.count(each) == 1 for each in inputs)

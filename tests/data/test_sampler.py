@@ -1,7 +1,9 @@
 """Words cut into pieces at random: the same by any road, and in a process that dies with its parent."""
 
+import json
 import signal
 from pathlib import Path
+from queue import SimpleQueue
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from tests.data.test_shards import ROWS, VOCABULARY, digest, make_task
 from transduce.data.encoder import Task, encode_corpus
 from transduce.data.pairs import EncodedPairs, SampledPairs
-from transduce.data.sampler import Sampler, sample
+from transduce.data.sampler import Sampler, collect, sample
 from transduce.data.shards import Shards, finish, open_shards
 from transduce.data.stream import Position, stream
 from transduce.errors import StorageError
@@ -72,3 +74,19 @@ def test_a_sampler_that_dies_is_reported(sampler: Sampler) -> None:
         StorageError, match=r"the process that cuts words into pieces ended with code -9, perhaps for want"
     ):
         sampler.columns(0, 10, 1)
+
+
+def test_half_an_answer_is_no_answer(tmp_path: Path) -> None:
+    asked, arrays = [0, 2, 1], [np.arange(6, dtype=np.uint16), np.array([3, 6], dtype=np.uint32)] * 2
+    header = json.dumps([asked, [array.dtype.str for array in arrays], [array.nbytes for array in arrays]]).encode()
+    whole = header + b"\n" + b"".join(array.tobytes() for array in arrays)
+    for cut in (len(whole) - 4, len(whole) - 8, len(header) + 3):
+        answers: SimpleQueue[object] = SimpleQueue()
+        (tmp_path / "answer").write_bytes(whole[:cut])
+        with (tmp_path / "answer").open("rb") as pipe:
+            collect(pipe, answers)
+        assert answers.get() is None
+    (tmp_path / "answer").write_bytes(whole)
+    with (tmp_path / "answer").open("rb") as pipe:
+        collect(pipe, answers)
+    assert answers.get()[0] == (0, 2, 1)

@@ -1,17 +1,19 @@
 """The encoded corpus: the same bytes by any road, whole or not there, and equal to encoding in memory."""
 
 import hashlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from transduce.data import encoder
+from transduce.data import encoder, shards
 from transduce.data.batch import encode_pairs
 from transduce.data.encoder import Task, Worker, encode_corpus, encode_in_processes
 from transduce.data.pairs import EncodedPairs
@@ -113,6 +115,54 @@ def test_a_killed_preparation_goes_on_and_ends_in_the_same_bytes(tmp_path: Path,
     assert not list((tmp_path / "killed").glob("*.partial"))
 
 
+def work_on(folder: Path, requests: bytes) -> None:
+    (folder / "requests").write_bytes(requests)
+    with (folder / "requests").open("rb") as asked, (folder / "answers").open("wb") as answers:
+        encoder.work(asked, answers)
+
+
+def test_a_request_that_was_cut_off_makes_no_part(tmp_path: Path) -> None:
+    """The parent may be killed at any byte of what it writes to a worker."""
+    content = "\n".join(field for row in ROWS[:30] for field in row).encode()
+    task = json.dumps(asdict(make_task(tmp_path))).encode() + b"\n"
+    header = json.dumps({"number": 0, "columns": 2, "bytes": len(content)}).encode() + b"\n"
+    for cut in range(0, len(content), 29):
+        work_on(tmp_path, task + header + content[:cut])
+        assert not is_written(tmp_path, 0, "key")
+    work_on(tmp_path, task + header + content)
+    assert is_written(tmp_path, 0, "key")
+
+
+def test_when_every_worker_fails_the_error_comes_at_once(tmp_path: Path) -> None:
+    failing = Task(str(tmp_path / "gone"), "key", make_task(tmp_path).vocabularies, 256)
+    with pytest.raises(StorageError, match="could not be encoded"):
+        encode_in_processes(failing, enumerate([list(ROWS[:2])] * 10), 2)
+
+
+def test_a_worker_imports_nothing_from_the_folder_it_is_started_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "queue.py").write_text("raise RuntimeError('run by mistake')")
+    monkeypatch.chdir(tmp_path)
+    worker = Worker(make_task(tmp_path))
+    worker.encode(0, ROWS[:5])
+    worker.end()
+
+
+def test_a_text_of_more_parts_than_may_be_open_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder, "MOST_CHARACTERS", 40)
+    monkeypatch.setattr(shards, "OPEN_PARTS", 2)
+    (tmp_path / "v.model").write_bytes(VOCABULARY.model)
+    vocabulary = learn([row[1] for row in ROWS[:50]], "char", 999, exact=False, is_text=True)
+    (tmp_path / "v.model").write_bytes(vocabulary.model)
+    rows = [(NEXT_LINE if i else FIRST, row[1]) for i, row in enumerate(ROWS[:50])]
+    task = Task(str(tmp_path), "key", (str(tmp_path / "v.model"),), 256)
+    n_parts = encode_corpus(task, rows, n_workers=0)
+    assert n_parts > 20
+    finish(tmp_path, "key", n_parts, {})
+    assert vocabulary.decode(Stream(open_shards(tmp_path))[:].tolist()) == "\n".join(row[1] for row in ROWS[:50])
+
+
 def test_workers_end_with_their_parent(tmp_path: Path) -> None:
     script = (
         "import os, sys\nfrom pathlib import Path\nfrom tests.data.test_shards import Worker, make_task\n"
@@ -145,19 +195,18 @@ def test_a_worker_that_dies_or_fails_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
-def test_a_damaged_part_is_named(tmp_path: Path, damage: str) -> None:
+@pytest.mark.parametrize("name", ["part-00001.source.npy", "v.model"])
+def test_a_damaged_file_is_named(tmp_path: Path, damage: str, name: str) -> None:
     finish(tmp_path, "key", encode_corpus(make_task(tmp_path), ROWS[:400], n_workers=0), {})
     check_files(tmp_path, find_manifest(tmp_path))
-    path = tmp_path / "part-00001.source.npy"
+    path = tmp_path / name
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     if damage == "remove":
         path.unlink()
     else:
         path.write_bytes(content if damage == "flip" else content[:-8])
-    with pytest.raises(
-        DataError, match=r"part-00001\.source\.npy is damaged or missing: remove the folder .*made again"
-    ):
+    with pytest.raises(DataError, match=rf"{name} is damaged or missing: remove the folder .*made again"):
         check_files(tmp_path, find_manifest(tmp_path))
 
 

@@ -104,8 +104,11 @@ def test_fingerprints_tell_what_changed(tmp_path: Path) -> None:
     source, target = write(tmp_path / "a", "one\n"), write(tmp_path / "b", "uno\n")
     before = PairFiles((source,), (target,)).fingerprint()
     write(source, "two\n")
-    after = {**PairFiles((source,), (target,)).fingerprint(), "c": ""}
+    after = [*PairFiles((source,), (target,)).fingerprint(), ["target", "c", ""]]
     assert changed_files(before, before) == []
-    assert changed_files(before, after) == [f"{source} is another file", "c is new"]
-    assert changed_files(after, before)[-1] == "c is gone"
+    assert changed_files(before, after) == [f"{source} is another file", "c is new (target)"]
+    assert changed_files(after, before)[-1] == "c is gone (target)"
+    swapped = PairFiles((target,), (source,)).fingerprint()
+    assert f"{target} is new (source)" in changed_files(before, swapped)
+    assert changed_files(after, after[::-1]) == ["the files are given in another order"]
     assert PairList([Pair("a", "b")]).fingerprint() != PairList([Pair("a", "c")]).fingerprint()

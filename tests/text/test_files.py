@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.errors import DataError, MissingInputError
-from transduce.text import files
 from transduce.text.files import bare_suffixes, find_files, read_lines, sha256_of_file, zstd
 
 TEXT = "uno\ndue è\r\n\ntre\u2028tre\n"
@@ -68,7 +67,10 @@ def test_a_packed_file_of_endless_zeros_does_not_fill_the_memory(tmp_path: Path)
             file.write(bytes(1 << 20))
     path = write(tmp_path / "bomb.gz", buffer.getvalue())
     assert path.stat().st_size < 100_000
-    with pytest.raises(DataError, match=r"bomb\.gz, line 1: longer than 16 MB without a line feed: this is no text"):
+    with pytest.raises(
+        DataError,
+        match=r"bomb\.gz, line 1: longer than 16 MB without a line feed; if this is text",
+    ):
         list(read_lines(path))
 
 
@@ -130,4 +132,3 @@ def test_standard_input_can_be_read_twice_and_leaves_nothing_behind(tmp_path: Pa
     path, same = done.stdout.decode().split()
     assert same == "True"
     assert not Path(path).exists()
-    assert files.STDIN == Path("-")

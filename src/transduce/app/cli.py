@@ -7,23 +7,27 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
 
 from transduce.config import Layer, parse_assignment, read_toml
-from transduce.errors import StorageError, TransduceError, UsageError
-from transduce.text.files import BYTE_ORDER_MARK
+from transduce.errors import StoppedError, StorageError, TransduceError, UsageError
+from transduce.text.files import BYTE_ORDER_MARK, LONGEST_LINE, check_stdin_is_read_once, not_text
 
 if TYPE_CHECKING:
     from transduce.decode.translator import Translation
     from transduce.evaluate import Score
 
 READ_AT_ONCE = 1 << 15  # bytes of standard input, at most, before they are translated
+MOST_NAMED = 10  # unseen words of a line that are named on stderr
+LONGEST_NAMED = 40  # characters of such a word
 
 app = typer.Typer(
     help="The Transformer of 'Attention Is All You Need': from two text files to a translator.",
@@ -49,6 +53,13 @@ Fields = Annotated[str | None, typer.Option(help="of .jsonl: source,target if no
 Languages = Annotated[
     str | None, typer.Option(help="for example en,de; left out, from the suffixes of the files", metavar="FROM,TO")
 ]
+Preset = Annotated[str | None, typer.Option(help="nano, tiny, small, base, big or a row of Table 3")]
+Settings = Annotated[
+    Path | None, typer.Option("--config", help="a TOML file of settings, such as another run's run.toml")
+]
+Assignments = Annotated[
+    list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="any setting; repeat it for more")
+]
 Json = Annotated[bool, typer.Option("--json", help="for programs: one JSON object a line")]
 
 
@@ -57,14 +68,33 @@ def main() -> None:
     # Before torch is there: its threads shall spin only briefly while they wait for each other, then sleep. On a machine whose
     # cores are busy with something else, long spinning made training many times slower (docs/decisions.md).
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    _open_streams()
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends us quietly
+    signal.signal(signal.SIGINT, _interrupted)
     try:
         app()
     except TransduceError as error:
         _end(str(error), error.exit_code)
     except OSError as error:
         _end(f"{error.filename}: {error.strerror}" if error.filename else str(error), StorageError.exit_code)
+
+
+def _open_streams() -> None:
+    """A standard stream that was closed (`>&-`) becomes an empty one: else the next file opened would take its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # open as long as we are
+
+
+def _interrupted(number: int, frame: FrameType | None) -> NoReturn:
+    raise StoppedError("interrupted", number)
+
+
+def _keep_pipes() -> None:
+    """Where other processes work for us, one that is gone is an error that is reported, not our silent end."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 
 def _end(message: str, exit_code: int) -> NoReturn:
@@ -97,6 +127,7 @@ def demo(
     """Train English -> Italian here and now (a minute or two), score it, show its time steps."""
     import tempfile
 
+    _keep_pipes()
     from transduce.app.demo import run_demo
     from transduce.app.demo_text import run_text_demo
 
@@ -125,11 +156,9 @@ def train(
         list[str] | None, typer.Option(help="validation set with both sides in one file", metavar="FILE")
     ] = None,
     languages: Languages = None,
-    preset: Annotated[str | None, typer.Option(help="nano, tiny, small, base, big or a row of Table 3")] = None,
-    config: Annotated[Path | None, typer.Option(help="a TOML file of settings, such as another run's run.toml")] = None,
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="any setting; repeat it for more")
-    ] = None,
+    preset: Preset = None,
+    config: Settings = None,
+    assignments: Assignments = None,
 ) -> None:
     """Train a translator from two text files, or a language model from one. Everything you leave out is chosen from the corpus.
 
@@ -141,10 +170,14 @@ def train(
     """
     if bool(text) == bool(source or target or pairs) or (text and (valid_source or valid_target or valid_pairs)):
         raise UsageError("give --source and --target (or --pairs) for a translator, or --text for a language model")
-    settings: list[Layer] = [read_toml(config)] if config else []
-    settings += [parse_assignment(assignment) for assignment in assignments or []]
-    if languages is not None:
-        settings.append({"text": {"languages": _two(languages, "--languages")}})
+    if text and languages is not None:
+        raise UsageError("--languages is for sentence pairs: a text has no two sides")
+    _check_fields(fields, [*(pairs or ()), *(valid_pairs or ())])
+    check_stdin_is_read_once(
+        *(files or () for files in (source, target, pairs, text, valid_source, valid_target, valid_pairs))
+    )
+    _keep_pipes()
+    settings = _layers(config, assignments, languages)
     if text:
         from transduce.app.run_text import train_text
 
@@ -333,12 +366,43 @@ def doctor(
     from transduce.app.doctor import run_doctor
     from transduce.text.corpus import open_pairs
 
+    _check_fields(fields, [*(pairs or ()), *(valid_pairs or ())])
+    check_stdin_is_read_once(*(each or () for each in (source, target, pairs, valid_source, valid_target, valid_pairs)))
     both = _two(fields, "--fields") if fields is not None else None
     corpus = open_pairs(source or (), target or (), pairs or (), both)
     held_out = [open_pairs(valid_source or (), valid_target or ())] if valid_source or valid_target else []
     held_out += [open_pairs(pairs=valid_pairs, fields=both)] if valid_pairs else []
     names = _two(languages, "--languages") if languages is not None else None
     run_doctor(corpus, held_out, names, write, html, as_json, _stderr())
+
+
+@app.command()
+def plan(
+    source: Files = None,
+    target: Annotated[list[str] | None, typer.Option(help="its translation, line by line", metavar="FILE")] = None,
+    pairs: Pairs = None,
+    fields: Fields = None,
+    languages: Languages = None,
+    preset: Preset = None,
+    config: Settings = None,
+    assignments: Assignments = None,
+    seconds: Annotated[float, typer.Option(min=1, help="how long to measure")] = 15.0,
+    as_json: Json = False,
+) -> None:
+    """Show what `train` would choose for a corpus and why, and measure what it costs on this machine. Nothing is kept.
+
+    transduce plan --source train.en --target train.de
+    """
+    from transduce.app.plan import make_plan
+    from transduce.text.corpus import open_pairs
+
+    _check_fields(fields, pairs or ())
+    check_stdin_is_read_once(source or (), target or (), pairs or ())
+    _keep_pipes()
+    corpus = open_pairs(source or (), target or (), pairs or (), _two(fields, "--fields") if fields else None)
+    say = partial(_stderr().print, highlight=False, markup=False)
+    found = make_plan(corpus, preset, _layers(config, assignments, languages), seconds, say)
+    print(json.dumps(found.as_dict()) if as_json else found.as_text())
 
 
 @app.command()
@@ -364,6 +428,21 @@ def info(
     print(json.dumps(description.as_dict()) if as_json else description.as_text())
 
 
+def _layers(config: Path | None, assignments: list[str] | None, languages: str | None) -> list[Layer]:
+    """The settings of a command line, the later ones winning."""
+    settings: list[Layer] = [read_toml(config)] if config else []
+    settings += [parse_assignment(assignment) for assignment in assignments or []]
+    if languages is not None:
+        settings.append({"text": {"languages": _two(languages, "--languages")}})
+    return settings
+
+
+def _check_fields(fields: str | None, tables: Sequence[str]) -> None:
+    """`--fields` names fields of tables; without a table it would do nothing."""
+    if fields is not None and not tables:
+        raise UsageError("--fields names the fields of a .jsonl file: give that by --pairs")
+
+
 def _two(text: str, option: str) -> tuple[str, str]:
     """`en,de` as two names."""
     first, comma, second = (part.strip() for part in text.partition(","))
@@ -377,20 +456,29 @@ def _stderr() -> Console:
 
 
 def _stdin_lines() -> Iterator[list[str]]:
-    """Standard input, as many lines at once as are there, so that who writes one line and waits gets its translation."""
-    number, rest = 0, b""
+    """Standard input, as many lines at once as are there, so that who writes one line and waits gets its translation.
+
+    Of a line that never ends only so much is kept as is more than enough to say that it is too long.
+    """
+    number, rest = 0, bytearray()
     while read := sys.stdin.buffer.read1(READ_AT_ONCE):  # type: ignore[union-attr]  # it is a BufferedReader
-        *lines, rest = (rest + read).split(b"\n")
+        *lines, end = read.split(b"\n")
         if lines:
+            lines[0] = bytes(rest) + lines[0]
+            rest.clear()
             yield [_decode(line, number + i) for i, line in enumerate(lines, start=1)]
             number += len(lines)
+        rest += end[: LONGEST_LINE - len(rest)]
     if rest:
-        yield [_decode(rest, number + 1)]
+        yield [_decode(bytes(rest), number + 1)]
 
 
 def _decode(line: bytes, number: int) -> str:
     line = line.removesuffix(b"\r")
-    if number == 1:
+    if number == 1 and (what := not_text(line)):
+        print(f"transduce: standard input {what}", file=sys.stderr)
+    if number == 1 and line.startswith(BYTE_ORDER_MARK):
+        print("transduce: line 1: a byte order mark was left out", file=sys.stderr)
         line = line.removeprefix(BYTE_ORDER_MARK)
     try:
         return line.decode()
@@ -401,12 +489,20 @@ def _decode(line: bytes, number: int) -> str:
 
 def _warn(number: int, translation: "Translation") -> None:
     if translation.unseen:
-        words = ", ".join(translation.unseen)
+        words = ", ".join(map(_visible, translation.unseen[:MOST_NAMED]))
+        if len(translation.unseen) > MOST_NAMED:
+            words += f" and {len(translation.unseen) - MOST_NAMED:,} more"
         print(f"transduce: line {number}: not in the training text, so perhaps mistranslated: {words}", file=sys.stderr)
     if translation.cut:
         print(f"transduce: line {number}: too long; only its beginning was translated, split it", file=sys.stderr)
     if translation.truncated:
         print(f"transduce: line {number}: the translation was cut at its maximum length", file=sys.stderr)
+
+
+def _visible(word: str) -> str:
+    """A word as it can be shown: not endless, and what cannot be seen, or would turn the line round, by its number."""
+    cut = word[:LONGEST_NAMED] + ("..." if len(word) > LONGEST_NAMED else "")
+    return "".join(character if character.isprintable() else f"U+{ord(character):04X}" for character in cut)
 
 
 def _print_score(score: "Score", suffix: str, as_json: bool) -> None:

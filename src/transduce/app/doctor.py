@@ -37,7 +37,7 @@ def run_doctor(
             diagnosis = examine(pairs, languages, held_out, progress=progress)
     if html is not None:
         html.write_bytes(doctor_page(diagnosis).encode(errors="backslashreplace"))
-        console.print(f"the report is in {html}", highlight=False)
+        console.print(f"the report is in {html}", highlight=False, markup=False)
     said = json.dumps(as_dict(diagnosis)) if as_json else as_text(diagnosis)
     sys.stdout.buffer.write(said.encode(errors="backslashreplace") + b"\n")
     sys.stdout.buffer.flush()
@@ -47,7 +47,9 @@ def run_doctor(
     if write is not None:
         n_dropped = diagnosis.n_pairs - diagnosis.n_usable
         console.print(
-            f"{write}: {diagnosis.n_usable:,} pairs kept, {n_dropped:,} dropped (dropped.jsonl)", highlight=False
+            f"{write}: {diagnosis.n_usable:,} pairs kept, {n_dropped:,} dropped (dropped.jsonl)",
+            highlight=False,
+            markup=False,
         )
     for unequal in diagnosis.unequal:
         raise DataError(

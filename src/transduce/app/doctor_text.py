@@ -113,7 +113,7 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield ""
         yield f"! unequal: {unequal.source} has {unequal.n_source:,} lines, {unequal.target} has {unequal.n_target:,}"
         if not diagnosis.places:
-            yield "  Where they drift apart cannot be told from so few lines."
+            yield "  Where they drift apart cannot be told: too few lines, or more than 2,000,000."
         yield f"  What follows is about the {diagnosis.n_pairs:,} pairs before they drift apart."
     for place in diagnosis.places:
         yield ""

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import torch
 
-from transduce.app.prepare import Vocabularies, inputs_of, make_prepared, open_examples, settle
+from transduce.app.prepare import Vocabularies, inputs_of, make_prepared, none_fits, open_examples, settle
 from transduce.app.prepared import Say, load_vocabularies, text_settings, total
 from transduce.config import Config, Layer
 from transduce.data.stream import Examples, Position, stream
 from transduce.model import Transformer
 from transduce.text.corpus import Languages, Pair, PairSource
-from transduce.text.files import Errors
+from transduce.text.files import Errors, Fingerprint
 from transduce.training.allocator import keep_freed_memory
 from transduce.training.step import make_optimizer, update
 
@@ -46,9 +46,9 @@ class Head:
         """The first pairs."""
         return itertools.islice(self.pairs.read(errors), self.most)
 
-    def fingerprint(self) -> dict[str, str]:
+    def fingerprint(self) -> Fingerprint:
         """None: what is made from a part is not kept."""
-        return {}
+        return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +122,14 @@ def make_plan(pairs: PairSource, preset: str | None, settings: Sequence[Layer], 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         inputs = inputs_of(head, None, settings)
-        manifest = make_prepared(head, None, text_settings(settings), folder, inputs, say)
+        manifest = make_prepared(head, None, text_settings(settings), folder, inputs, say, n_pairs)
         vocabularies = Vocabularies(*load_vocabularies(folder))
         scale = n_pairs / manifest["pairs"]
         n_rows, n_tokens = (round(total(manifest, name) * scale) for name in ("rows", "tokens"))
         languages: Layer = {"text": {"languages": inputs["text"]["languages"]}}
-        shape, _, proposal, config = settle(n_pairs, n_rows, n_tokens, vocabularies, preset, [languages, *settings])
+        shape, asked, proposal, config = settle(n_pairs, n_rows, n_tokens, vocabularies, preset, [languages, *settings])
+        if not n_rows:
+            raise none_fits("pairs", asked)
         model = Transformer(config.model)
         say(f"measuring for about {seconds:.0f} seconds")
         measured = measure(model, open_examples(folder, config), config, seconds)

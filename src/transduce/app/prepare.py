@@ -71,9 +71,10 @@ def prepare(
     settings: Sequence[Layer],
     folder: Path,
     say: Say,
+    inputs: Mapping[str, Any] | None = None,
 ) -> Prepared:
     """Encode the corpus into `folder`; choose what was not asked for, from the corpus alone, and say what was chosen and why."""
-    inputs = inputs_of(pairs, valid, settings)
+    inputs = inputs or inputs_of(pairs, valid, settings)
     manifest = find_prepared(folder, inputs)
     if manifest is None:
         manifest = make_prepared(pairs, valid, text_settings(settings), folder, inputs, say)
@@ -85,13 +86,22 @@ def prepare(
 def inputs_of(pairs: PairSource, valid: PairSource | None, settings: Sequence[Layer]) -> dict[str, Any]:
     """All that the prepared corpus depends on."""
     asked = text_settings([{"text": {"languages": pairs.languages}}, *settings])
-    return describe_inputs(asked, train=pairs.fingerprint(), valid=valid.fingerprint() if valid else {})
+    return describe_inputs(asked, pairs.fingerprint(), valid.fingerprint() if valid else [])
 
 
 def make_prepared(
-    pairs: PairSource, valid: PairSource | None, asked: Config, folder: Path, inputs: Mapping[str, Any], say: Say
+    pairs: PairSource,
+    valid: PairSource | None,
+    asked: Config,
+    folder: Path,
+    inputs: Mapping[str, Any],
+    say: Say,
+    n_pairs: int | None = None,
 ) -> dict[str, Any]:
-    """Read the corpus twice: to count, choose and learn the pieces, then to encode it."""
+    """Read the corpus twice: to count, choose and learn the pieces, then to encode it.
+
+    `n_pairs` is how many there are in all, if these are only some of them: the size of the vocabulary depends on it.
+    """
     form = asked.text.normalization
     say(f"reading {pairs.name}")
     found = survey(normal_pairs(pairs.read(), form), 0 if valid else asked.data.valid_pairs)
@@ -101,7 +111,7 @@ def make_prepared(
     check_enough(pairs, valid, found, valid_pairs)
     for warning in quick_look(pairs.read(), inputs["text"]["languages"] and tuple(inputs["text"]["languages"])):
         say(f"warning: {warning} (transduce doctor tells more)")
-    vocabularies = learn_vocabularies(found, asked, say)
+    vocabularies = learn_vocabularies(found.sample, n_pairs or found.n_pairs, asked, say)
     found = replace(found, sample=())  # no longer needed, and large
     held_out = frozenset(pair.source for pair in valid_pairs)
     spelt: set[str] = set()  # words as they stand between spaces
@@ -150,13 +160,12 @@ def check_enough(pairs: PairSource, valid: PairSource | None, found: Survey, val
         )
 
 
-def learn_vocabularies(found: Survey, asked: Config, say: Say) -> Vocabularies:
-    """One vocabulary for both sides, or one each."""
-    pairs = found.sample
+def learn_vocabularies(pairs: Sequence[Pair], n_pairs: int, asked: Config, say: Say) -> Vocabularies:
+    """One vocabulary for both sides, or one each, learnt from some of so many pairs."""
     say(f"learning the vocabulary from {len(pairs):,} pairs")
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
     size = asked.text.vocab_size
-    wanted = size or choose_size((1 + asked.text.joint) * found.n_pairs)
+    wanted = size or choose_size((1 + asked.text.joint) * n_pairs)
     sides = [[*sources, *targets]] if asked.text.joint else [sources, targets]
     learnt = [learn(lines, asked.text.kind, wanted, exact=size is not None) for lines in sides]
     if len(learnt[0]) < wanted:
@@ -246,7 +255,8 @@ def say_corpus(say: Say, manifest: Mapping[str, Any], vocabularies: Vocabularies
     say_too_long(say, total(manifest, "too_long"), "pairs", asked)
     sizes = " and ".join(f"{len(each):,}" for each in dict.fromkeys(vocabularies))
     sharing = "joint" if asked.text.joint else "one for each side"
-    why = "as asked" if asked.text.vocab_size else "small corpora want small vocabularies"
+    is_as_asked = asked.text.vocab_size in {len(each) for each in vocabularies}
+    why = "as asked" if is_as_asked else "small corpora want small vocabularies"
     say(f"text.vocab_size {sizes} {asked.text.kind} pieces, {sharing}: {why}")
 
 

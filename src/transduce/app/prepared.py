@@ -18,6 +18,7 @@ from transduce.data.shards import MANIFEST, check_files, find_manifest, finish
 from transduce.errors import OutputError, StorageError
 from transduce.storage import replace_file, sha256, to_json
 from transduce.text.corpus import Pair, changed_files
+from transduce.text.files import Fingerprint
 from transduce.text.vocabulary import Vocabulary
 
 VALID = "valid.jsonl"
@@ -30,20 +31,12 @@ def text_settings(settings: Sequence[Layer]) -> Config:
     return resolve(*({name: layer[name] for name in ("text", "data") if name in layer} for layer in settings))
 
 
-def describe_inputs(asked: Config, **fingerprints: Mapping[str, str]) -> dict[str, Any]:
+def describe_inputs(asked: Config, train: Fingerprint, valid: Fingerprint) -> dict[str, Any]:
     """All that a prepared corpus depends on."""
     data = asked.data.model_dump(include={"max_length", "valid_pairs"})
-    files = {name: digest for each in fingerprints.values() for name, digest in each.items()}
-    roles = {role: sorted(each) for role, each in fingerprints.items()}
+    files = [*train, *([f"valid {side}", name, digest] for side, name, digest in valid)]
     text = asked.text.model_dump(mode="json", exclude={"dropout"})
-    return {
-        "format": FORMAT,
-        "files": files,
-        "roles": roles,
-        "text": text,
-        "data": data,
-        "keep_text": asked.text.dropout > 0,
-    }
+    return {"format": FORMAT, "files": files, "text": text, "data": data, "keep_text": asked.text.dropout > 0}
 
 
 def find_prepared(folder: Path, inputs: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -55,12 +48,8 @@ def find_prepared(folder: Path, inputs: Mapping[str, Any]) -> dict[str, Any] | N
     return manifest
 
 
-def check_same_inputs(run: Path, folder: Path, inputs: Mapping[str, Any]) -> None:
+def check_same_inputs(run: Path, before: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
     """A run that has begun goes on with the same corpus; another one is refused, with the list of what differs."""
-    manifest = find_manifest(folder)
-    if manifest is None:
-        return
-    before = manifest["inputs"]
     changed = changed_files(before["files"], inputs["files"])
     changed += [
         f"{section}.{key}: {before[section].get(key)} -> {value}"
@@ -68,8 +57,8 @@ def check_same_inputs(run: Path, folder: Path, inputs: Mapping[str, Any]) -> Non
         for key, value in inputs[section].items()
         if before[section].get(key) != value
     ]
-    if not changed and before != inputs:
-        changed = ["it was prepared for other uses of the same files"]
+    if before["keep_text"] != inputs["keep_text"]:
+        changed.append("text.dropout was switched on or off")
     if changed:
         raise OutputError(
             f"{run} already holds another run: {'; '.join(changed)}. Choose a new folder, or the old files and settings"

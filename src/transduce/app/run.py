@@ -2,6 +2,7 @@
 
 RUN/run.toml         every setting of the run            RUN/checkpoints/   the last ones and the best
 RUN/metrics.jsonl    what happened, a row at a time      RUN/model/         the finished model
+RUN/corpus.json      what it learns from: names and SHA-256
 RUN/data/            the corpus, encoded once
 """
 
@@ -30,14 +31,22 @@ from transduce.decode.load import load_translator
 from transduce.decode.translator import Translator
 from transduce.errors import ConfigError, DataError, MissingInputError, OutputError, UsageError
 from transduce.model import Transformer
-from transduce.storage import PARTIAL, replace_file
+from transduce.presets import preset as preset_settings
+from transduce.storage import PARTIAL, read_json, replace_file, to_json
 from transduce.text.corpus import PairSource, open_pairs
 from transduce.training.loop import Batches, Validate, Validation
 from transduce.training.loop import train as train_model
 from transduce.training.report import Report, trim_metrics
 from transduce.training.state import newest_whole, step_of
 
-SETTINGS, DATA, METRICS, CHECKPOINTS, MODEL = "run.toml", "data", "metrics.jsonl", "checkpoints", "model"
+SETTINGS, CORPUS, DATA, METRICS, CHECKPOINTS, MODEL = (
+    "run.toml",
+    "corpus.json",
+    "data",
+    "metrics.jsonl",
+    "checkpoints",
+    "model",
+)
 MOST_VALIDATED = 500  # validation pairs that are translated for BLEU; the loss uses all
 
 
@@ -85,10 +94,11 @@ def train_pairs(
     """Train a translator from pairs: choose, say what was chosen, train, save."""
     check_run_folder(run)
     say = partial(console.print, highlight=False, markup=False)
+    check_settings(preset, settings)
     inputs = inputs_of(pairs, valid, settings)
     with hold_run(run, say):
         check_same_corpus(run, inputs)
-        prepared = prepare(pairs, valid, preset, settings, run / DATA, say)
+        prepared = prepare(pairs, valid, preset, settings, run / DATA, say, inputs)
         config = prepared.config
         check_same_settings(run, config)
         if is_finished(run, say):
@@ -97,7 +107,7 @@ def train_pairs(
         folder = model_folder(prepared, Transformer(config.model))
         batches = partial(stream, prepared.examples, config.data.batch_tokens, config.train.seed)
         validate = make_validate(folder, prepared)
-        return Translator(train_folder(run, config, folder, batches, validate, console))
+        return Translator(train_folder(run, config, inputs, folder, batches, validate, console))
 
 
 def is_finished(run: Path, say: Say) -> bool:
@@ -111,6 +121,7 @@ def is_finished(run: Path, say: Say) -> bool:
 def train_folder(
     run: Path,
     config: Config,
+    inputs: Mapping[str, Any],
     folder: ModelFolder,
     batches: Batches,
     validate: Validate,
@@ -119,7 +130,7 @@ def train_folder(
     """Train a model in a run folder that is held, from its last checkpoint if it has one, and save it there."""
     say = partial(console.print, highlight=False, markup=False)
     say(f"model: {sum(parameter.numel() for parameter in folder.model.parameters()):,} parameters")
-    create_run_folder(run, config)
+    create_run_folder(run, config, inputs)
     saved, notes = newest_whole(run / CHECKPOINTS)
     for note in notes:
         say(f"note: {note}")
@@ -187,7 +198,8 @@ def check_run_folder(run: Path) -> None:
     if run.exists() and not run.is_dir():
         raise OutputError(f"{run} is a file: a run needs a folder of its own")
     if run.is_dir() and not (run / SETTINGS).is_file():
-        begun = {DATA, CHECKPOINTS, LOCK, SETTINGS + PARTIAL}  # a run that was stopped while its corpus was prepared
+        # A run that was stopped before it began.
+        begun = {DATA, CORPUS, CHECKPOINTS, LOCK, SETTINGS + PARTIAL, CORPUS + PARTIAL}
         if not {entry.name for entry in run.iterdir()} <= begun:
             raise OutputError(f"{run} is not empty and holds no run: choose a new folder")
 
@@ -213,10 +225,21 @@ def hold_run(run: Path, say: Say) -> Iterator[None]:
         raise
 
 
+def check_settings(preset: str | None, settings: Sequence[Layer]) -> None:
+    """Refuse what is wrong with the settings before the corpus is read. Without a preset the shape is not known yet."""
+    known = ("text", "data", "train", "decode") if preset is None else ("text", "data", "model", "train", "decode")
+    resolve(*(section_of(layer, known) for layer in (*((preset_settings(preset),) if preset else ()), *settings)))
+
+
+def section_of(layer: Layer, names: Sequence[str]) -> Layer:
+    """The sections of a layer that have one of the names, or one that nobody knows."""
+    return {name: values for name, values in layer.items() if name in names or name not in Config.model_fields}
+
+
 def check_same_corpus(run: Path, inputs: Mapping[str, Any]) -> None:
     """The same command continues a run; another corpus is refused before anything is touched."""
     if (run / SETTINGS).is_file():
-        check_same_inputs(run, run / DATA, inputs)
+        check_same_inputs(run, read_json(run / CORPUS), inputs)
 
 
 def check_same_settings(run: Path, config: Config) -> None:
@@ -230,11 +253,12 @@ def check_same_settings(run: Path, config: Config) -> None:
         )
 
 
-def create_run_folder(run: Path, config: Config) -> None:
-    """Write down, at once, the settings of the run."""
+def create_run_folder(run: Path, config: Config, inputs: Mapping[str, Any]) -> None:
+    """Write down what the run learns from and, last, its settings."""
     try:
         (run / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
         if not (run / SETTINGS).is_file():
+            replace_file(run / CORPUS, to_json(inputs))
             replace_file(run / SETTINGS, to_toml(config).encode())
     except OSError as error:
         raise OutputError(f"cannot create the run folder {run}: {error.strerror}") from None

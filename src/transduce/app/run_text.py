@@ -25,6 +25,7 @@ from transduce.app.run import (
     check_run_folder,
     check_same_corpus,
     check_same_settings,
+    check_settings,
     hold_run,
     is_finished,
     train_folder,
@@ -46,6 +47,7 @@ from transduce.text.normal import normalise
 from transduce.text.vocabulary import choose_size, learn
 from transduce.training.loop import Validation
 
+KIND: Layer = {"model": {"kind": "decoder-only", "norm": "pre"}, "train": {"label_smoothing": 0.0}}
 VALID_SHARE = 0.1  # the last tenth of the text
 SAMPLE_TOKENS = 60
 ALL_CHARACTERS = 256_000
@@ -70,7 +72,8 @@ def train_documents(
     """Train a language model from documents: choose, say what was chosen, train, save."""
     check_run_folder(run)
     say = partial(console.print, highlight=False, markup=False)
-    inputs = describe_inputs(text_settings(settings), text=source.fingerprint())
+    check_settings(preset, [KIND, *settings])
+    inputs = describe_inputs(text_settings(settings), source.fingerprint(), [])
     with hold_run(run, say):
         check_same_corpus(run, inputs)
         manifest = find_prepared(run / DATA, inputs) or make_prepared(source, settings, run / DATA, inputs, say)
@@ -95,7 +98,7 @@ def train_documents(
         )
         batches = partial(window_stream, train_ids, config.model.window, config.data.batch_tokens, config.train.seed)
         validate = partial(validate_text, folder, valid_ids)
-        return Generator(train_folder(run, config, folder, batches, validate, console))
+        return Generator(train_folder(run, config, inputs, folder, batches, validate, console))
 
 
 def make_prepared(
@@ -122,10 +125,9 @@ def choose(
     """The preset and the settings that suit a prepared text."""
     n_pieces, n_tokens = len(load_vocabularies(folder)[0]), total(manifest, "tokens")
     shape = preset or text_shape_for(manifest["characters"])
-    kind: Layer = {"model": {"kind": "decoder-only", "norm": "pre"}, "train": {"label_smoothing": 0.0}}
     proposal = propose_text(n_tokens - int(n_tokens * VALID_SHARE), shape, settings)
     sizes: Layer = {"text": {"vocab_size": n_pieces}, "model": {"vocab_size": n_pieces}}
-    config = resolve(proposal.settings, kind, *settings, sizes)
+    config = resolve(proposal.settings, KIND, *settings, sizes)
     if config.model.kind != "decoder-only":
         raise ConfigError(f"model.kind is {config.model.kind!r}: a running text trains a decoder-only model")
     documents = f"{manifest['documents']:,} document{'s' if manifest['documents'] != 1 else ''}"

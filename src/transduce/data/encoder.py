@@ -18,6 +18,7 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 from transduce.data.shards import (
+    MOST_CHARACTERS,
     ROWS_PER_PART,
     Column,
     is_written,
@@ -30,7 +31,7 @@ from transduce.errors import StorageError
 from transduce.text.documents import FIRST, NEXT_DOCUMENT, NEXT_LINE
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
-WORKER = "import sys; from transduce.data.encoder import work; work(sys.stdin.buffer, sys.stdout.buffer)"
+WORKER = "from transduce.data.encoder import work; work(sys.stdin.buffer, sys.stdout.buffer)"
 
 Row = tuple[str, ...]
 
@@ -51,8 +52,7 @@ def encode_pairs_part(task: Task, number: int, rows: Sequence[Row], vocabularies
     sources, targets = (
         vocabulary.encode_batch(lines) for vocabulary, lines in zip(vocabularies, zip(*rows, strict=True), strict=True)
     )
-    longest = task.max_length - 1  # room for [EOS]
-    kept = [i for i, ids in enumerate(sources) if len(ids) <= longest and len(targets[i]) <= longest]
+    kept = [i for i in range(len(rows)) if fits(sources[i], targets[i], task.max_length)]
     if len(kept) < len(rows):
         sources, targets = [sources[i] for i in kept], [targets[i] for i in kept]
     for ids in sources:
@@ -115,9 +115,16 @@ def encode_corpus(task: Task, rows: Iterable[Row], n_workers: int | None = None)
 
 
 def cut(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Rows in lists of the size of a part."""
-    rows = iter(rows)
-    while part := list(islice(rows, ROWS_PER_PART)):
+    """Rows in lists of the size of a part, smaller if they are long."""
+    part: list[Row] = []
+    n_characters = 0
+    for row in rows:
+        part.append(row)
+        n_characters += len(row[-1])
+        if len(part) == ROWS_PER_PART or n_characters > MOST_CHARACTERS:
+            yield part
+            part, n_characters = [], 0
+    if part:
         yield part
 
 
@@ -130,35 +137,52 @@ def encode_in_processes(task: Task, parts: Iterator[tuple[int, list[Row]]], n_wo
 
     def encode(number: int, rows: list[Row]) -> None:
         worker = workers.get()
-        worker.encode(number, rows)
-        workers.put(worker)
+        try:
+            worker.encode(number, rows)
+        finally:
+            workers.put(worker)
 
     count = 0
     waiting: list[Future[None]] = []
+    threads = ThreadPoolExecutor(n_workers)
     try:
-        with ThreadPoolExecutor(n_workers) as threads:
-            for number, rows in parts:
-                count += 1
-                if is_written(Path(task.folder), number, task.key):
-                    continue
-                if len(waiting) > n_workers:
-                    waiting.pop(0).result()
-                waiting.append(threads.submit(encode, number, rows))
-            for future in waiting:
-                future.result()
+        for number, rows in parts:
+            count += 1
+            if is_written(Path(task.folder), number, task.key):
+                continue
+            if len(waiting) > n_workers:
+                waiting.pop(0).result()
+            waiting.append(threads.submit(encode, number, rows))
+        for future in waiting:
+            future.result()
     finally:
+        threads.shutdown(wait=False, cancel_futures=True)
         for worker in started:
             worker.end()
+        threads.shutdown()
     return count
+
+
+def start_worker(code: str, *arguments: str) -> "subprocess.Popen[bytes]":
+    """Start a Python process that is fed through a pipe and ends with it.
+
+    It finds this package wherever it lies, imports nothing from the folder it is started in, and hears nothing of signals that the
+    terminal sends to its parent.
+    """
+    root = str(Path(__file__).parents[2])
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", f"import sys; sys.path.append(sys.argv.pop(1)); {code}", root, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
 
 
 class Worker:
     """A process that encodes parts; it ends when its standard input does."""
 
     def __init__(self, task: Task) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=worker_environment()
-        )
+        self._process = start_worker(WORKER)
         self._send(asdict(task))
 
     def encode(self, number: int, rows: list[Row]) -> None:
@@ -199,7 +223,10 @@ def work(requests: IO[bytes], answers: IO[bytes]) -> None:
     vocabularies = load_vocabularies(task, n_threads=1)
     while header := requests.readline():
         asked = json.loads(header)
-        fields = iter(requests.read(asked["bytes"]).decode().split("\n"))
+        content = requests.read(asked["bytes"])
+        if len(content) < asked["bytes"]:
+            return  # the parent was killed while it wrote: half a part is no part
+        fields = iter(content.decode().split("\n"))
         rows = list(zip(*[fields] * asked["columns"], strict=True))
         try:
             encode_part(task, asked["number"], rows, vocabularies)
@@ -217,10 +244,3 @@ def load_vocabularies(task: Task, n_threads: int = -1) -> list[Vocabulary]:
 def count_cores() -> int:
     """The cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def worker_environment() -> dict[str, str]:
-    """The environment of a worker: it finds this package even if the user's script changed the path."""
-    root = str(Path(__file__).parents[2])
-    known = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": root + (os.pathsep + known if known else "")}

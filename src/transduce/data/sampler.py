@@ -7,7 +7,6 @@ the seed alone, so that a training that is taken up again sees the same pieces.
 import contextlib
 import json
 import subprocess
-import sys
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,13 +17,13 @@ from typing import IO, Any
 
 import numpy as np
 
-from transduce.data.encoder import fits, worker_environment
+from transduce.data.encoder import fits, start_worker
 from transduce.data.shards import Column, Shards, make_column, open_shards
 from transduce.errors import StorageError
 from transduce.text.dropout import BpeDropout
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
-WORKER = "import sys; from transduce.data.sampler import work; work(sys.argv[1:], sys.stdin.buffer, sys.stdout.buffer)"
+WORKER = "from transduce.data.sampler import work; work(sys.argv[1:], sys.stdin.buffer, sys.stdout.buffer)"
 
 Columns = tuple[Column, Column]
 Asked = tuple[int, int, int]  # first row, row after the last, seed
@@ -55,12 +54,7 @@ class Sampler:
 
     def __init__(self, folder: Path, vocabularies: tuple[Path, Path], dropout: float, max_length: int) -> None:
         arguments = [str(folder), *map(str, vocabularies), str(dropout), str(max_length)]
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", WORKER, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=worker_environment(),
-        )
+        self._process = start_worker(WORKER, *arguments)
         self._answers: SimpleQueue[tuple[Asked, Columns] | None] = SimpleQueue()
         self._asked: set[Asked] = set()
         self._made: dict[Asked, Columns] = {}
@@ -94,6 +88,7 @@ class Sampler:
         return self._made.pop(asked)
 
     def _gone(self) -> StorageError:
+        self._process.kill()  # what it wrote last was not an answer
         return StorageError(
             f"the process that cuts words into pieces ended with code {self._process.wait()}, perhaps for want of memory; "
             "the same command continues from the last checkpoint"
@@ -115,7 +110,10 @@ def collect(pipe: IO[bytes], answers: "SimpleQueue[tuple[Asked, Columns] | None]
     try:
         while header := pipe.readline():
             asked, kinds, sizes = json.loads(header)
-            arrays = [np.frombuffer(pipe.read(size), dtype=kind) for kind, size in zip(kinds, sizes, strict=True)]
+            contents = [pipe.read(size) for size in sizes]
+            if [*map(len, contents)] != sizes:
+                break  # it was killed while it wrote
+            arrays = [np.frombuffer(content, dtype=kind) for kind, content in zip(kinds, contents, strict=True)]
             answers.put((tuple(asked), (Column(*arrays[:2]), Column(*arrays[2:]))))
     except ValueError:
         pass  # the pipe was closed under us: the sampler has ended

@@ -13,7 +13,7 @@ import copy
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +25,8 @@ from transduce.storage import PARTIAL, read_json, replace_file, sha256, to_json
 from transduce.text.files import sha256_of_file
 
 MANIFEST = "manifest.json"
-ROWS_PER_PART = 25_000
+OPEN_PARTS = 64  # of a text, at once: each holds a file open
+ROWS_PER_PART, MOST_CHARACTERS = 25_000, 10_000_000  # of a part; characters of its last column
 Ids = np.ndarray[tuple[int], np.dtype[Any]]
 
 
@@ -74,14 +75,16 @@ def is_written(folder: Path, number: int, key: str) -> bool:
 
 
 def finish(folder: Path, key: str, n_parts: int, more: Mapping[str, Any]) -> None:
-    """Write the manifest: the encoded corpus is whole. What is left of another one is removed."""
+    """Write the manifest, with the SHA-256 of what lies beside the parts: all is whole. What is left of others is removed."""
     parts = [read_json(folder / f"part-{number:05d}.json") for number in range(n_parts)]
     known = {name for part in parts for name in part["files"]}
     known |= {f"part-{number:05d}.json" for number in range(n_parts)}
     for path in folder.glob("part-*"):
         if path.name not in known:
             path.unlink()
-    replace_file(folder / MANIFEST, to_json({"key": key, **more, "parts": parts}))
+    beside = sorted(path for path in folder.iterdir() if path.name != MANIFEST and not path.name.startswith("part-"))
+    files = {path.name: {"bytes": path.stat().st_size, "sha256": sha256_of_file(path)} for path in beside}
+    replace_file(folder / MANIFEST, to_json({"key": key, **more, "files": files, "parts": parts}))
 
 
 def find_manifest(folder: Path) -> dict[str, Any] | None:
@@ -99,8 +102,8 @@ def read_if_whole(path: Path) -> dict[str, Any]:
 
 def check_files(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Every file is as it was written; a damaged one is named."""
-    for part in manifest["parts"]:
-        for name, entry in part["files"].items():
+    for described in (manifest, *manifest["parts"]):
+        for name, entry in described["files"].items():
             path = folder / name
             if not path.is_file() or path.stat().st_size != entry["bytes"] or sha256_of_file(path) != entry["sha256"]:
                 raise DataError(f"{path} is damaged or missing: remove the folder {folder}, it will be made again")
@@ -118,7 +121,7 @@ class Shards:
 
     folder: Path
     rows: tuple[int, ...]  # of each part
-    columns: tuple[str, ...]
+    tokens: tuple[int, ...]
 
     @cached_property
     def ends(self) -> list[int]:
@@ -158,15 +161,15 @@ class Shards:
 def open_shards(folder: Path) -> Shards:
     """The encoded corpus of a folder, which must be whole."""
     parts = read_json(folder / MANIFEST)["parts"]
-    return Shards(folder, tuple(part["rows"] for part in parts), tuple(parts[0]["columns"]) if parts else ())
+    return Shards(folder, tuple(part["rows"] for part in parts), tuple(part["tokens"] for part in parts))
 
 
 class Stream:
     """One running text that lies in several parts: `stream[start:stop]` reads across them."""
 
     def __init__(self, shards: Shards) -> None:
-        self._values = [shards.column(part, "text").values for part in range(len(shards.rows))]
-        self._ends = list(accumulate(map(len, self._values)))
+        self._values = lru_cache(OPEN_PARTS)(lambda part: shards.column(part, "text").values)
+        self._ends = list(accumulate(shards.tokens))
         self._start, self._stop = 0, self._ends[-1] if self._ends else 0
 
     def between(self, start: int, stop: int) -> "Stream":
@@ -184,8 +187,8 @@ class Stream:
         found = [np.empty(0, dtype=np.uint16)]
         while start < stop:
             part = bisect.bisect_right(self._ends, start)
-            begin = self._ends[part] - len(self._values[part])
+            begin = self._ends[part - 1] if part else 0
             end = min(stop, self._ends[part])
-            found.append(self._values[part][start - begin : end - begin])
+            found.append(self._values(part)[start - begin : end - begin])
             start = end
         return np.concatenate(found)

@@ -101,6 +101,7 @@ def batches_of_examples(
 ) -> Iterator[tuple[list[Example], Position]]:
     """The examples of each batch, for ever, from a position on, with the position after it."""
     epoch, pool, first = start
+    assert len(examples), "there is something to read"
     while True:
         blocks = pools(len(examples), seed, epoch)
         for number in range(pool, len(blocks)):

@@ -35,6 +35,7 @@ EXTRA_LENGTH = 50  # a translation may be this much longer than its source (sect
 ROWS_TOKENS = 8192  # pieces of sources decoded together, beams counted
 LINE_BREAKS = re.compile(r"[\r\n]+")
 MOST_PIECES = 4096  # of one source; attention needs the square of it in memory
+LONGEST_PIECE = 16  # characters, as SentencePiece has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +110,13 @@ class Translator:
         texts = list(texts)
         config = self.settings(beam, alpha, length_penalty, max_length)
         found = [Translation(text, "") for text in texts]
-        normal = [normalise(text, self.folder.config.text.normalization) for text in texts]
-        worth_it = [i for i, text in enumerate(normal) if text.strip()]
-        sources = self.source_vocabulary.encode_batch([normal[i] for i in worth_it])
         most = self.most_pieces()
+        form = self.folder.config.text.normalization
+        normal = [normalise(text, form) for text in texts]
+        worth_it = [i for i, text in enumerate(normal) if text.strip()]
+        # So many characters are too many in any case; what is beyond them is not looked at.
+        normal = [text[: LONGEST_PIECE * (most + 1)] for text in normal]
+        sources = self.source_vocabulary.encode_batch([normal[i] for i in worth_it])
         cut = [ids[:most] for ids in sources]
         for i, ids, hypotheses in zip(worth_it, sources, self.search(cut, config, sampling, worth_it), strict=True):
             if not hypotheses:

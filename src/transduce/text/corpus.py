@@ -7,25 +7,26 @@ A source of pairs can be read again and again, is read a pair at a time, and kno
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from transduce.errors import DataError, UsageError
 from transduce.text.drift import likely_drift
-from transduce.text.files import Errors, bare_suffixes, find_files, read_lines, sha256_of_file
+from transduce.text.files import Errors, Fingerprint, bare_suffixes, find_files, fingerprint_of, name_of, read_lines
+from transduce.text.normal import LONE_SURROGATE
 
 LANGUAGE = re.compile(r"\.([a-z]{2})")
 TABLES = (".tsv", ".jsonl")
-MOST_COMPARED = 2_000_000  # lines whose lengths are kept to find where two files drifted apart
+MOST_COMPARED = 2_000_000  # lines whose lengths are compared to find where two files drifted apart
 
 Languages = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """A sentence and its translation, with gold word alignments where they are known.
 
     `alignment` holds (i, j): word i of the source corresponds to word j of the target, words being what `str.split` gives, from 0.
@@ -38,7 +39,7 @@ class Pair:
     @property
     def is_blank(self) -> bool:
         """A side has nothing to read: the pair cannot be learnt from."""
-        return not (self.source.strip() and self.target.strip())
+        return not self.source or self.source.isspace() or not self.target or self.target.isspace()
 
 
 @runtime_checkable
@@ -56,8 +57,8 @@ class PairSource(Protocol):
     def read(self, errors: Errors = "strict") -> Iterator[Pair]:
         """All pairs in order, blank ones too."""
 
-    def fingerprint(self) -> dict[str, str]:
-        """SHA-256 by the name of what is read."""
+    def fingerprint(self) -> Fingerprint:
+        """What is read, in order: which side it is, its name, its SHA-256."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class PairFiles:
     def name(self) -> str:
         """The names of the first two files."""
         more = f" and {len(self.sources) - 1} more" if len(self.sources) > 1 else ""
-        return f"{self.sources[0]} and {self.targets[0]}{more}"
+        return f"{name_of(self.sources[0])} and {name_of(self.targets[0])}{more}"
 
     @property
     def languages(self) -> Languages | None:
@@ -84,9 +85,9 @@ class PairFiles:
         for source, target in zip(self.sources, self.targets, strict=True):
             yield from read_parallel(source, target, errors)
 
-    def fingerprint(self) -> dict[str, str]:
+    def fingerprint(self) -> Fingerprint:
         """Of each file, as it lies there."""
-        return {str(path): sha256_of_file(path) for path in (*self.sources, *self.targets)}
+        return [*fingerprint_of("source", self.sources), *fingerprint_of("target", self.targets)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class PairTables:
     @property
     def name(self) -> str:
         """The names of the files."""
-        return ", ".join(map(str, self.paths))
+        return ", ".join(map(name_of, self.paths))
 
     @property
     def languages(self) -> Languages | None:
@@ -113,11 +114,11 @@ class PairTables:
         for path in self.paths:
             is_json = ".jsonl" in bare_suffixes(path)[-1:]
             for number, line in enumerate(read_lines(path, errors), start=1):
-                yield from_json(line, self.fields, path, number) if is_json else from_tsv(line, path, number)
+                yield from_json(line, self.fields, path, number, errors) if is_json else from_tsv(line, path, number)
 
-    def fingerprint(self) -> dict[str, str]:
-        """Of each file, as it lies there."""
-        return {str(path): sha256_of_file(path) for path in self.paths}
+    def fingerprint(self) -> Fingerprint:
+        """Of each file, as it lies there, and the fields that are read."""
+        return [*fingerprint_of("pairs", self.paths), ["fields", ",".join(self.fields or ()), ""]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +133,12 @@ class PairList:
         """All pairs in order."""
         yield from self.pairs
 
-    def fingerprint(self) -> dict[str, str]:
+    def fingerprint(self) -> Fingerprint:
         """Of all pairs together."""
         digest = hashlib.sha256()
         for pair in self.pairs:
-            digest.update(f"{pair.source}\n{pair.target}\n".encode(errors="surrogatepass"))
-        return {self.name: digest.hexdigest()}
+            digest.update(json.dumps(pair[:2]).encode())
+        return [["pairs", self.name, digest.hexdigest()]]
 
 
 def open_pairs(
@@ -166,23 +167,21 @@ def open_pairs(
 
 def read_parallel(source: Path, target: Path, errors: Errors = "strict") -> Iterator[Pair]:
     """The pairs of two parallel files."""
-    lengths: tuple[list[int], list[int]] = ([], [])
-    counts = [0, 0]
-    for lines in zip_longest(read_lines(source, errors), read_lines(target, errors)):
-        for side, line in enumerate(lines):
-            if line is not None:
-                counts[side] += 1
-                if counts[side] <= MOST_COMPARED:
-                    lengths[side].append(len(line))
-        if lines[0] is not None and lines[1] is not None:
-            yield Pair(*lines)
-    if counts[0] != counts[1]:
-        drift = likely_drift(*lengths)
-        near = f" They most likely drift apart near line {drift:,}." if drift is not None else ""
-        raise DataError(
-            f"{source} has {counts[0]:,} lines, {target} has {counts[1]:,}: line n of one must be the translation of line n of the "
-            f"other.{near} transduce doctor shows the place"
-        )
+    for source_line, target_line in zip_longest(read_lines(source, errors), read_lines(target, errors)):
+        if source_line is None or target_line is None:
+            raise unequal(source, target)
+        yield Pair(source_line, target_line)
+
+
+def unequal(source: Path, target: Path) -> DataError:
+    """The error of two files that are not parallel, with the line at which they most likely drift apart."""
+    lengths = [array("I", (len(line) for line in read_lines(path, "replace"))) for path in (source, target)]
+    drift = likely_drift(*lengths) if max(map(len, lengths)) <= MOST_COMPARED else None
+    near = f" They most likely drift apart near line {drift:,}." if drift is not None else ""
+    counts = f"{name_of(source)} has {len(lengths[0]):,} lines, {name_of(target)} has {len(lengths[1]):,}"
+    return DataError(
+        f"{counts}: line n of one must be the translation of line n of the other.{near} transduce doctor shows the place"
+    )
 
 
 def from_tsv(line: str, path: Path, number: int) -> Pair:
@@ -191,32 +190,43 @@ def from_tsv(line: str, path: Path, number: int) -> Pair:
     if len(columns) < 2:
         if not line.strip():
             return Pair("", "")
-        raise DataError(f"{path}, line {number}: no tab; wanted source, tab, target")
+        hint = "; JSON is read from a file whose name ends in .jsonl" if line.lstrip().startswith("{") else ""
+        raise DataError(f"{name_of(path)}, line {number}: no tab; wanted source, tab, target{hint}")
     return Pair(columns[0], columns[1])
 
 
-def from_json(line: str, fields: Languages | None, path: Path, number: int) -> Pair:
-    """A line of a JSONL file: an object with two named fields, perhaps inside `translation`, as Hugging Face writes them."""
+def from_json(line: str, fields: Languages | None, path: Path, number: int, errors: Errors = "strict") -> Pair:
+    """A line of a JSONL file: an object with two named fields, perhaps inside `translation`, as Hugging Face writes them.
+
+    Half of a surrogate pair, which JSON can write and UTF-8 cannot, is an error, or stays with `errors="replace"`.
+    """
     if not line.strip():
         return Pair("", "")
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}, line {number}: not valid JSON: {error}") from None
+        raise DataError(f"{name_of(path)}, line {number}: not valid JSON: {error}") from None
     if isinstance(row, dict) and isinstance(row.get("translation"), dict):
         row = row["translation"]
     wanted = fields or ("source", "target")
     if not isinstance(row, dict) or not all(isinstance(row.get(field), str) for field in wanted):
         found = f"the fields {', '.join(row)}" if isinstance(row, dict) else f"a {type(row).__name__}"
         raise DataError(
-            f"{path}, line {number}: {found}, wanted text in {wanted[0]!r} and {wanted[1]!r}; name yours by --fields SOURCE,TARGET"
+            f"{name_of(path)}, line {number}: {found}, wanted text in {wanted[0]!r} and {wanted[1]!r}; "
+            "name yours by --fields SOURCE,TARGET"
         )
+    for field in wanted:
+        if errors == "strict" and (half := LONE_SURROGATE.search(row[field])):
+            raise DataError(
+                f"{name_of(path)}, line {number}: {field!r} holds half of a surrogate pair (U+{ord(half[0]):04X}), which is no "
+                "character; leave such lines out: transduce doctor --write"
+            )
     return Pair(one_line(row[wanted[0]]), one_line(row[wanted[1]]))
 
 
 def one_line(text: str) -> str:
-    """JSON may hold line feeds inside a text; a sentence of a pair has none."""
-    return text.replace("\r\n", " ").replace("\n", " ")
+    """A text without line feeds, which JSON or a program may have put into it: a sentence of a pair has none."""
+    return text.replace("\r\n", " ").replace("\n", " ") if "\n" in text else text
 
 
 def languages_of(source: Path, target: Path) -> Languages | None:
@@ -227,14 +237,12 @@ def languages_of(source: Path, target: Path) -> Languages | None:
     return None
 
 
-def changed_files(before: Mapping[str, Any], after: Mapping[str, str]) -> list[str]:
+def changed_files(before: Fingerprint, after: Fingerprint) -> list[str]:
     """What differs between two fingerprints, a line each."""
-    return [
-        f"{name} is another file"
-        if name in before and name in after
-        else f"{name} is new"
-        if name in after
-        else f"{name} is gone"
-        for name in sorted({*before, *after})
-        if before.get(name) != after.get(name)
+    old, new = ({(side, name): digest for side, name, digest in each} for each in (before, after))
+    changed = [
+        f"{name} is another file" for (side, name), digest in new.items() if old.get((side, name), digest) != digest
     ]
+    changed += [f"{name} is new ({side})" for side, name in new if (side, name) not in old]
+    changed += [f"{name} is gone ({side})" for side, name in old if (side, name) not in new]
+    return changed or (["the files are given in another order"] if before != after else [])

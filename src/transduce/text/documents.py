@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from transduce.errors import DataError
-from transduce.text.files import name_of, read_lines, sha256_of_file
+from transduce.text.files import Fingerprint, fingerprint_of, name_of, read_lines
 from transduce.text.normal import Normalization, normalise
 from transduce.text.survey import SAMPLE
 
@@ -23,8 +23,8 @@ class TextSource(Protocol):
     def read(self) -> Iterator[Iterator[str]]:
         """The documents, each as its lines."""
 
-    def fingerprint(self) -> dict[str, str]:
-        """SHA-256 by the name of what is read."""
+    def fingerprint(self) -> Fingerprint:
+        """What is read, in order: which side it is, its name, its SHA-256."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class TextFiles:
         """The files, each as its lines."""
         return (read_document(path) for path in self.paths)
 
-    def fingerprint(self) -> dict[str, str]:
+    def fingerprint(self) -> Fingerprint:
         """Of each file, as it lies there."""
-        return {name_of(path): sha256_of_file(path) for path in self.paths}
+        return fingerprint_of("text", self.paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,10 @@ class TextList:
         """The documents, each as its lines."""
         return (iter(document.split("\n")) for document in self.documents)
 
-    def fingerprint(self) -> dict[str, str]:
+    def fingerprint(self) -> Fingerprint:
         """Of all documents together."""
-        return {self.name: hashlib.sha256("\0".join(self.documents).encode(errors="surrogatepass")).hexdigest()}
+        digest = hashlib.sha256("\0".join(self.documents).encode(errors="surrogatepass"))
+        return [["text", self.name, digest.hexdigest()]]
 
 
 def read_document(path: Path) -> Iterator[str]:

@@ -11,7 +11,7 @@ from random import Random
 from transduce.text.vocabulary import SPACE, Vocabulary
 
 WORD = re.compile(f"{SPACE}?[^{SPACE}]+|{SPACE}")
-MOST_REMEMBERED = 200_000  # words
+MOST_REMEMBERED, LONGEST_REMEMBERED = 200_000, 30  # words; characters, where a language has no spaces between words
 
 Symbols = tuple[str, ...]
 
@@ -38,7 +38,7 @@ class BpeDropout:
         path = self._paths.get(word)
         if path is None:
             path = self._path(word)
-            if len(self._paths) < MOST_REMEMBERED:
+            if len(word) <= LONGEST_REMEMBERED and len(self._paths) < MOST_REMEMBERED:
                 self._paths[word] = path
         # As long as the best merge is not left out, the word takes the path it always takes.
         for symbols in path[:-1]:

@@ -2,11 +2,14 @@
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from typing import Literal
 
 Normalization = Literal["nfc", "nfkc", "none"]
-# Never part of a text; tab, vertical tab, form feed, carriage return and U+0085 may be, and stay.
 WORD = re.compile(r"\w+|[^\w\s]")
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+MOST_MARKS = 1000  # combining marks on one letter that are put in order together
+# Never part of a text; tab, vertical tab, form feed, carriage return and U+0085 may be, and stay.
 CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
 
 
@@ -14,9 +17,25 @@ def normalise(text: str, form: Normalization) -> str:
     """A text in Unicode's normal form C or KC, without control characters; `none` leaves it as it is."""
     if form == "none":
         return text
+    if not text.isprintable():
+        text = CONTROL.sub("", text)
     if text.isascii():
-        return text if text.isprintable() else CONTROL.sub("", text)
-    return unicodedata.normalize("NFC" if form == "nfc" else "NFKC", CONTROL.sub("", text))
+        return text
+    name: Literal["NFC", "NFKC"] = "NFC" if form == "nfc" else "NFKC"
+    if len(text) <= MOST_MARKS:
+        return unicodedata.normalize(name, text)
+    return "".join(unicodedata.normalize(name, block) for block in _blocks(text))
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """The text as a whole; only thousands of combining marks on end, which take time by the square to sort, are parted."""
+    start = n_marks = 0
+    for i, character in enumerate(text):
+        n_marks = n_marks + 1 if unicodedata.combining(character) else 0
+        if n_marks > MOST_MARKS:
+            yield text[start:i]
+            start, n_marks = i, 1
+    yield text[start:]
 
 
 def words_of(text: str) -> list[str]:

@@ -7,23 +7,28 @@ Every string survives the round trip: a character the vocabulary has no piece fo
 
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Literal
 
 import sentencepiece
 
 from transduce.errors import ConfigError, DataError, ModelError
+from transduce.text.normal import LONE_SURROGATE
 
 Kind = Literal["bpe", "unigram", "char", "byte"]
 PAD, SOS, EOS, UNKNOWN = 0, 1, 2, 3
 SPECIAL_PIECES = ("[PAD]", "[SOS]", "[EOS]", "[UNK]")
 SPACE = "▁"  # U+2581, how SentencePiece writes a space inside a piece
-LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+LONGEST_LEARNT = (
+    1 << 12
+)  # characters; SentencePiece ends the whole program at a word of 65,536, and is slow long before
 CHARACTER_COVERAGE = 0.9999  # of the text; rarer characters are written as bytes
 
 # SentencePiece reads U+2581 in a text as a space. To keep the character, it is sent in under the name of a character that Unicode
-# promises will never be text, which comes back as that character's bytes, which are then exchanged for U+2581's own.
-STAND_INS = tuple(chr(code) for code in range(0xFDD0, 0xFDF0))
+# promises will never be text, which comes back as that character's bytes, which are then exchanged for U+2581's own. A text that
+# has all of those takes one that Unicode leaves to private use.
+STAND_INS = (range(0xFDD0, 0xFDF0), range(0x100000, 0x10FFFE))
 
 
 class Vocabulary:
@@ -57,29 +62,25 @@ class Vocabulary:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of several texts at once, on all cores."""
-        for text in texts:
-            if LONE_SURROGATE.search(text):
-                raise DataError(f"a text holds half of a surrogate pair, which is no character: {text[:80]!r}")
+        together = "\n".join(texts)
+        check_characters(texts, together)
         ids: list[list[int]] = self._processor.encode(list(texts))
+        if SPACE not in together:
+            return ids
         return [
             self._encode_with_visible_spaces(text) if SPACE in text else found
             for text, found in zip(texts, ids, strict=True)
         ]
 
-    def sample_batch(self, texts: Sequence[str], dropout: float, seed: int) -> list[list[int]]:
-        """The ids of several texts, cut into pieces at random: the same seed gives the same pieces.
+    def merge_ranks(self) -> dict[str, int]:
+        """The pieces that BPE merges lead to, each with its rank: the merge of the lowest rank comes first."""
+        normal = (i for i in range(len(SPECIAL_PIECES), len(self)) if not self._processor.is_byte(i))
+        return {str(self._processor.id_to_piece(i)): round(-self._processor.get_score(i)) for i in normal}
 
-        With BPE each merge is left out with probability `dropout` (Provilkov et al. 2020); with unigram pieces a segmentation is
-        drawn, `dropout` being the smoothing (Kudo 2018). A text with U+2581 in it is cut as always.
-        """
-        sentencepiece.set_random_generator_seed(seed)  # of this thread
-        ids: list[list[int]] = self._processor.encode(
-            list(texts), enable_sampling=True, alpha=dropout, nbest_size=-1, num_threads=1
-        )
-        return [
-            self._encode_with_visible_spaces(text) if SPACE in text else found
-            for text, found in zip(texts, ids, strict=True)
-        ]
+    def ids_of_piece(self, piece: str) -> list[int]:
+        """The id of a piece, or those of its bytes if there is no such piece."""
+        i = int(self._processor.piece_to_id(piece))
+        return self._byte_ids(piece) if i == UNKNOWN else [i]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids; special pieces are silent."""
@@ -98,11 +99,11 @@ class Vocabulary:
 
     def _encode_with_visible_spaces(self, text: str) -> list[int]:
         """Encode a text that holds U+2581 itself."""
-        stand_in = next((c for c in STAND_INS if c not in text and self._processor.piece_to_id(c) == UNKNOWN), None)
+        used = set(text)
+        free = (c for c in map(chr, chain(*STAND_INS)) if c not in used)
+        stand_in = next((c for c in free if self._processor.piece_to_id(c) == UNKNOWN), None)
         if stand_in is None:
-            raise DataError(
-                "a text with U+2581 and every one of U+FDD0 to U+FDEF, which are not characters: remove some"
-            )
+            raise DataError("a text with U+2581 and all characters of private use: remove some")
         ids = list(self._processor.encode(text.replace(SPACE, stand_in)))
         theirs, ours = self._byte_ids(stand_in), self._byte_ids(SPACE)
         found: list[int] = []
@@ -115,6 +116,15 @@ class Vocabulary:
 
     def _byte_ids(self, character: str) -> list[int]:
         return [int(self._processor.piece_to_id(f"<0x{byte:02X}>")) for byte in character.encode()]
+
+
+def check_characters(texts: Sequence[str], together: str) -> None:
+    """Refuse half of a surrogate pair, which is no character and has no bytes."""
+    try:
+        together.encode()
+    except UnicodeEncodeError:
+        culprit = next(text for text in texts if LONE_SURROGATE.search(text))
+        raise DataError(f"a text holds half of a surrogate pair, which is no character: {culprit[:80]!r}") from None
 
 
 def learn(lines: Sequence[str], kind: Kind, size: int, *, exact: bool = True, is_text: bool = False) -> Vocabulary:
@@ -130,7 +140,7 @@ def learn(lines: Sequence[str], kind: Kind, size: int, *, exact: bool = True, is
     writer = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines),
+            sentence_iterator=_bounded(lines, is_text),
             model_writer=writer,
             model_type="char" if kind == "byte" else kind,
             vocab_size=size,
@@ -170,6 +180,14 @@ def learn(lines: Sequence[str], kind: Kind, size: int, *, exact: bool = True, is
             ) from None
         raise DataError(f"SentencePiece cannot learn {size} pieces from {len(lines)} lines: {message}") from None
     return Vocabulary(writer.getvalue())
+
+
+def _bounded(lines: Iterable[str], is_text: bool) -> Iterator[str]:
+    """Lines as SentencePiece can learn from them: of a sentence without end its beginning, a line of running text in parts."""
+    for line in lines:
+        end = len(line) if is_text else LONGEST_LEARNT
+        yield line[:LONGEST_LEARNT]
+        yield from (line[i : i + LONGEST_LEARNT] for i in range(LONGEST_LEARNT, end, LONGEST_LEARNT))
 
 
 def choose_size(n_lines: int) -> int:

@@ -21,7 +21,7 @@ from transduce.text.doctor.measure import (
     typical_ratio,
 )
 from transduce.text.doctor.repeats import HeldOut, Note, Repeats, keys_of
-from transduce.text.files import read_lines
+from transduce.text.files import name_of, read_lines
 
 MOST_EXAMPLES = 5
 MARGIN = 10  # lines on both sides of a stretch out of step: its ends are known no better
@@ -219,7 +219,7 @@ def _read(measured: Measured) -> Iterator[Pair]:
 def _unequal(measured: Measured) -> Unequal:
     assert isinstance(measured.part, PairFiles), "a table has two sides of equal length"
     part = measured.part
-    return Unequal(str(part.sources[0]), measured.n_source, str(part.targets[0]), measured.n_target)
+    return Unequal(name_of(part.sources[0]), measured.n_source, name_of(part.targets[0]), measured.n_target)
 
 
 def _misaligned(measured: Measured) -> list[range]:

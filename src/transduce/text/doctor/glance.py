@@ -5,7 +5,6 @@ from itertools import islice
 
 import numpy as np
 
-from transduce.errors import DataError
 from transduce.text.corpus import Languages, Pair
 from transduce.text.doctor.checks import log_ratio
 from transduce.text.doctor.examination import Finding, Judge, Tally
@@ -20,7 +19,7 @@ MOST_JUDGED = 2000  # about so many are judged by their language, evenly: that i
 def quick_look(pairs: Iterable[Pair], languages: Languages | None = None) -> list[str]:
     """Warnings about the first 10,000 pairs, a line each; none if nothing is alarming. Lines are counted from 1 as they come.
 
-    A fault is alarming from the share on that its `Fault` states. If all pairs are blank, that is an error.
+    A fault is alarming from the share on that its `Fault` states.
     """
     seen = list(islice(pairs, MOST_PAIRS))
     judge = Judge(float(np.median([log_ratio(pair) for pair in seen])) if seen else 0.0)
@@ -35,7 +34,7 @@ def quick_look(pairs: Iterable[Pair], languages: Languages | None = None) -> lis
         tally.add("", line, pair, notes)
     n_usable = len(seen) - tally.counts.get(BLANK, 0)
     if not n_usable:
-        raise DataError(f"no pair to learn from: {len(seen):,} read, all of them blank on one side or on both")
+        return []  # whoever reads the whole corpus will say so, if no pair follows
     warnings = []
     if n_usable == 1:
         warnings.append(f"only 1 of {len(seen):,} pairs is usable: nothing can be learnt from it but itself")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from transduce.text.corpus import PairFiles, PairSource, PairTables
 from transduce.text.doctor.checks import MOST_CHARACTERS, SLACK
 from transduce.text.drift import Drift, find_drifts
-from transduce.text.files import read_lines
+from transduce.text.files import has_mark, name_of, read_lines
 
 MOST_MEASURED = 2_000_000  # lines of a file whose lengths are kept
 AROUND = 3  # lines shown before and after a drift
@@ -50,13 +50,15 @@ class Measured:
     source_lengths: Counts
     target_lengths: Counts
     ratios: Counts
+    marked: tuple[str, ...] = ()  # files that begin with a byte order mark
 
     @property
     def remarks(self) -> list[str]:
-        """That not all lines were measured, if so."""
-        if max(self.n_source, self.n_target) <= MOST_MEASURED:
-            return []
-        return [f"{self.part.name}: lengths and drift are of the first {MOST_MEASURED:,} lines"]
+        """That a byte order mark was there, and that not all lines were measured, if so."""
+        remarks = [f"{name} begins with a byte order mark, which is left out" for name in self.marked]
+        if max(self.n_source, self.n_target) > MOST_MEASURED:
+            remarks.append(f"{self.part.name}: lengths and drift are of the first {MOST_MEASURED:,} lines")
+        return remarks
 
     @property
     def n_trusted(self) -> int:
@@ -74,6 +76,13 @@ def parts_of(pairs: PairSource) -> tuple[PairSource, ...]:
     if isinstance(pairs, PairTables):
         return tuple(PairTables((path,), pairs.fields) for path in pairs.paths)
     return (pairs,)
+
+
+def files_of(part: PairSource) -> tuple[Path, ...]:
+    """The files of a part."""
+    if isinstance(part, PairFiles):
+        return part.sources + part.targets
+    return part.paths if isinstance(part, PairTables) else ()
 
 
 def measure(part: PairSource) -> Measured:
@@ -96,6 +105,7 @@ def measure(part: PairSource) -> Measured:
         source_lengths=np.bincount(np.minimum(a[:n], MOST_CHARACTERS), minlength=MOST_CHARACTERS + 1),
         target_lengths=np.bincount(np.minimum(b[:n], MOST_CHARACTERS), minlength=MOST_CHARACTERS + 1),
         ratios=_count_ratios(a[:trusted], b[:trusted]),
+        marked=tuple(name_of(path) for path in files_of(part) if has_mark(path)),
     )
 
 
