@@ -30,7 +30,7 @@ from transduce.errors import ConfigError, DataError
 from transduce.presets import Proposal, propose, shape_for
 from transduce.presets import preset as preset_settings
 from transduce.storage import sha256, to_json
-from transduce.text.corpus import Pair, PairSource, one_line
+from transduce.text.corpus import Pair, PairSource
 from transduce.text.doctor import quick_look
 from transduce.text.normal import words_of
 from transduce.text.survey import Survey, normal_pairs, survey
@@ -129,7 +129,7 @@ def make_prepared(
             if n_read < MOST_READ and len(spelt) <= MOST_SPELT:
                 spelt.update(pair.source.split())
                 n_read += 1
-            yield one_line(pair.source), one_line(pair.target)
+            yield pair.source, pair.target
 
     folder.mkdir(parents=True, exist_ok=True)
     save_valid(folder, valid_pairs)

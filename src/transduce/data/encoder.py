@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any
@@ -101,17 +101,21 @@ def encode_corpus(task: Task, rows: Iterable[Row], n_workers: int | None = None)
     folder = Path(task.folder)
     folder.mkdir(parents=True, exist_ok=True)
     remove_unfinished(folder)
-    parts = enumerate(cut(rows))
-    first = list(islice(parts, 2))
-    if len(first) < 2 or n_workers == 0:
+    parts = cut(rows)
+    first = list(islice(parts, 1))
+    is_small = not first or len(first[0]) < ROWS_PER_PART
+    if is_small:
+        first += islice(parts, 1)  # there may be more, if the rows are long
+    numbered = enumerate(chain(first, parts))
+    if n_workers == 0 or (is_small and len(first) < 2):
         vocabularies = load_vocabularies(task)
         count = 0
-        for number, part in chain(first, parts):
+        for number, part in numbered:
             if not is_written(folder, number, task.key):
                 encode_part(task, number, part, vocabularies)
             count += 1
         return count
-    return encode_in_processes(task, chain(first, parts), n_workers or count_cores())
+    return encode_in_processes(task, numbered, n_workers or count_cores())
 
 
 def cut(rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -130,8 +130,8 @@ class PairList:
     name: str = "the pairs"
 
     def read(self, errors: Errors = "strict") -> Iterator[Pair]:
-        """All pairs in order."""
-        yield from self.pairs
+        """All pairs in order, each side as one line."""
+        return (Pair(one_line(pair.source), one_line(pair.target)) for pair in self.pairs)
 
     def fingerprint(self) -> Fingerprint:
         """Of all pairs together."""
