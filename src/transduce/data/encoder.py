@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any
