@@ -30,7 +30,7 @@ p { margin: .3rem 0; }
 figure { margin: 0; }
 figcaption { font-size: .9rem; margin-bottom: .5rem; }
 figcaption span { white-space: nowrap; }
-svg { display: block; width: 100%; height: auto; }
+svg { display: block; width: 100%; height: auto; overflow: visible; }
 svg text { fill: var(--quiet); font: 11px system-ui, sans-serif; }
 rect { fill-opacity: .75; }
 .axis { stroke: var(--line); }

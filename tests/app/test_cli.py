@@ -100,7 +100,7 @@ def test_from_two_text_files_to_a_translation(
         "finished:",
     ):
         assert said in err
-    for name in ("run.toml", "metrics.jsonl", "checkpoints", "model"):
+    for name in ("run.toml", "metrics.jsonl", "report.html", "corpus.json", "data", "checkpoints", "model"):
         assert (tmp_path / "run" / name).exists()
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     validations = [row for row in rows if "valid_loss" in row]

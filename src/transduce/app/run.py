@@ -2,6 +2,7 @@
 
 RUN/run.toml         every setting of the run            RUN/checkpoints/   the last ones and the best
 RUN/metrics.jsonl    what happened, a row at a time      RUN/model/         the finished model
+RUN/report.html      the same as a page, to be reloaded
 RUN/corpus.json      what it learns from: names and SHA-256
 RUN/data/            the corpus, encoded once
 """
@@ -36,6 +37,7 @@ from transduce.storage import PARTIAL, read_json, replace_file, to_json
 from transduce.text.corpus import PairSource, open_pairs
 from transduce.training.loop import Batches, Validate, Validation
 from transduce.training.loop import train as train_model
+from transduce.training.page import training_page
 from transduce.training.report import Report, trim_metrics
 from transduce.training.state import newest_whole, step_of
 
@@ -47,6 +49,7 @@ SETTINGS, CORPUS, DATA, METRICS, CHECKPOINTS, MODEL = (
     "checkpoints",
     "model",
 )
+PAGE = "report.html"
 MOST_VALIDATED = 500  # validation pairs that are translated for BLEU; the loss uses all
 
 
@@ -129,7 +132,8 @@ def train_folder(
 ) -> ModelFolder:
     """Train a model in a run folder that is held, from its last checkpoint if it has one, and save it there."""
     say = partial(console.print, highlight=False, markup=False)
-    say(f"model: {sum(parameter.numel() for parameter in folder.model.parameters()):,} parameters")
+    n_parameters = sum(parameter.numel() for parameter in folder.model.parameters())
+    say(f"model: {n_parameters:,} parameters")
     create_run_folder(run, config, inputs)
     saved, notes = newest_whole(run / CHECKPOINTS)
     for note in notes:
@@ -137,7 +141,21 @@ def train_folder(
     if saved:
         say(f"continuing from {saved.name}")
     trim_metrics(run / METRICS, step_of(saved) if saved else 0)
-    with listening() as stop, Report(run / METRICS, config.train.steps, console) as report:
+    facts = {
+        "parameters": f"{n_parameters:,}",
+        **{name: folder.card[name] for name in ("pairs", "pieces", "preset", "data_sha256") if name in folder.card},
+        **{f"{side} file": name for side, name, _ in inputs["files"]},
+        "languages": " -> ".join(config.text.languages) if config.text.languages else "not said",
+        "vocabulary": f"{len(folder.source_vocabulary):,} {config.text.kind} pieces",
+    }
+
+    def write_page(rows: Sequence[Mapping[str, Any]]) -> None:
+        replace_file(run / PAGE, training_page(run.name, rows, facts, to_toml(config)).encode())
+
+    with (
+        listening() as stop,
+        Report(run / METRICS, config.train.steps, console, write_page=write_page) as report,
+    ):
         trained = train_model(
             folder.model, batches, config.train, run / CHECKPOINTS, validate=validate, observer=report, stop=stop
         )

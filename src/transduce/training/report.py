@@ -3,6 +3,7 @@
 import json
 import time
 from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
 from types import TracebackType
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from transduce.training.loop import StepRow, Validation
+from transduce.training.page import read_metrics
 
 RECENT_STEPS = 50  # over which loss and speed are averaged for the eye
 SAMPLE_WIDTH = 80
@@ -20,10 +22,18 @@ SAMPLE_WIDTH = 80
 class Report:
     """Watches a training: an `Observer` that writes to stderr and to `metrics.jsonl`."""
 
-    def __init__(self, metrics: Path, n_steps: int, console: Console, log_every: int = 50) -> None:
+    def __init__(
+        self,
+        metrics: Path,
+        n_steps: int,
+        console: Console,
+        log_every: int = 50,
+        write_page: Callable[[Sequence[Mapping[str, Any]]], None] = lambda rows: None,
+    ) -> None:
         self._metrics = metrics
         self._n_steps = n_steps
         self._log_every = log_every
+        self._write_page = write_page
         self._console = console
         self._recent: deque[StepRow] = deque(maxlen=RECENT_STEPS)
         self._started = time.monotonic()
@@ -69,6 +79,7 @@ class Report:
             signature=validation.signature,
             sample=validation.sample,
         )
+        self._try("the page of this training", lambda: self._write_page(read_metrics(self._metrics)))
         minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
         self._console.print(
             f"  {minutes:3d}:{seconds:02d}  step {step:6d}/{self._n_steps}   validation loss {validation.loss:6.3f}"
@@ -83,13 +94,21 @@ class Report:
         self._console.print(f"note: {text}", style="yellow", highlight=False, markup=False)
 
     def _write(self, **row: Any) -> None:
-        """Append a row; if the disk is full, training is worth more than its log."""
-        try:
+        line = json.dumps({**row, "seconds": round(time.monotonic() - self._started, 3)}) + "\n"
+
+        def append() -> None:
             with self._metrics.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({**row, "seconds": round(time.monotonic() - self._started, 3)}) + "\n")
+                file.write(line)
+
+        self._try(str(self._metrics), append)
+
+    def _try(self, what: str, write: Callable[[], None]) -> None:
+        """Write something; if the disk is full, training is worth more than its log. That is said once."""
+        try:
+            write()
         except OSError as error:
             if not self._has_failed:
-                self.on_note(f"cannot write {self._metrics}: {error.strerror}; training goes on without it")
+                self.on_note(f"cannot write {what}: {error.strerror}; training goes on without it")
             self._has_failed = True
 
 
