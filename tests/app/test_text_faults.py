@@ -429,7 +429,7 @@ def test_42_a_vocabulary_is_learnt_beside_a_word_without_end(train: Train, both:
 
 def test_42_training_refuses_what_is_no_line(transduce: Run, train: Train, both: Both, tmp_path: Path) -> None:
     arguments = both(text([*SOURCES, "w" * (files.LONGEST_LINE + 1)]), text([*TARGETS, "b"]))
-    wanted = f"{tmp_path / 'train.en'}, line 61: longer than 16 MB without a line feed: this is no text\n"
+    wanted = f"{tmp_path / 'train.en'}, line 61: longer than 16 MB without a line feed; if this is text, break it into lines, for example with fold -s\n"
     code, err = train(*arguments, name="other")
     assert (code, err.endswith(wanted)) == (65, True)
     assert transduce("doctor", *arguments) == (65, "", f"transduce: {wanted}")
@@ -532,7 +532,7 @@ def test_47_packed_files_that_are_damaged_or_hold_no_text_are_named(
         (write("end.en.gz", packed[:-4]), "ends too early: the packed file is truncated; copy it again"),
         (write("damaged.en.gz", packed[:-8] + bytes(8)), "cannot be unpacked as .gz: CRC check failed"),
         (write("plain.en.gz", GOOD[0]), "cannot be unpacked as .gz: Not a gzipped file"),
-        (write("bomb.en.gz", bomb), "line 1: longer than 16 MB without a line feed: this is no text"),
+        (write("bomb.en.gz", bomb), "line 1: longer than 16 MB without a line feed; if this is text"),
         (write("twice.en.gz", gzip.compress(packed)), "holds a packed file (gzip), wanted text: unpack it first"),
         (write("nameless.en", packed), "holds a packed file (gzip), wanted text: unpack it first"),
         (write("a.bz2", bz2.compress(GOOD[0].encode())), "holds a packed file (bzip2), wanted text: unpack it first"),

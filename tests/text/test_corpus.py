@@ -106,7 +106,7 @@ def test_fingerprints_tell_what_changed(tmp_path: Path) -> None:
     write(source, "two\n")
     after = [*PairFiles((source,), (target,)).fingerprint(), ["target", "c", ""]]
     assert changed_files(before, before) == []
-    assert changed_files(before, after) == [f"{source} is another file", "c is new (target)"]
+    assert changed_files(before, after) == [f"{source} has changed", "c is new (target)"]
     assert changed_files(after, before)[-1] == "c is gone (target)"
     swapped = PairFiles((target,), (source,)).fingerprint()
     assert f"{target} is new (source)" in changed_files(before, swapped)

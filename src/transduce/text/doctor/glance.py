@@ -44,9 +44,7 @@ def quick_look(pairs: Iterable[Pair], languages: Languages | None = None) -> lis
     findings = tally.findings(of_languages.n_pairs if of_languages else 0)
     warnings += [_warning(finding) for finding in findings if finding.is_alarming]
     if drifts := find_drifts([len(pair.source) for pair in seen], [len(pair.target) for pair in seen]):
-        warnings.append(
-            f"source and target seem out of step from about line {drifts[0].line:,} on: see transduce doctor"
-        )
+        warnings.append(f"source and target seem out of step from about line {drifts[0].line:,} on")
     return warnings
 
 
