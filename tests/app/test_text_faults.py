@@ -429,7 +429,8 @@ def test_42_a_vocabulary_is_learnt_beside_a_word_without_end(train: Train, both:
 
 def test_42_training_refuses_what_is_no_line(transduce: Run, train: Train, both: Both, tmp_path: Path) -> None:
     arguments = both(text([*SOURCES, "w" * (files.LONGEST_LINE + 1)]), text([*TARGETS, "b"]))
-    wanted = f"{tmp_path / 'train.en'}, line 61: longer than 16 MB without a line feed; if this is text, break it into lines, for example with fold -s\n"
+    advice = "if this is text, break it into lines, for example with fold -s"
+    wanted = f"{tmp_path / 'train.en'}, line 61: longer than 16 MB without a line feed; {advice}\n"
     code, err = train(*arguments, name="other")
     assert (code, err.endswith(wanted)) == (65, True)
     assert transduce("doctor", *arguments) == (65, "", f"transduce: {wanted}")

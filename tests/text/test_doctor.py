@@ -430,7 +430,7 @@ def test_a_quick_look_warns_of_a_drift() -> None:
     shifted = [Pair(a, b.target) for a, b in zip(sources[:200] + sources[201:], pairs, strict=False)]
     (warning,) = [warning for warning in quick_look(shifted) if "out of step" in warning]
     assert warning.startswith("source and target seem out of step from about line ")
-    assert warning.endswith(" on: see transduce doctor")
+    assert warning.endswith(" on")
 
 
 def test_a_quick_look_leaves_nothing_usable_to_whoever_reads_all_and_warns_of_one_pair() -> None:
