@@ -6,6 +6,7 @@ What is no text at all (UTF-16, an archive) is refused by name.
 """
 
 import atexit
+import contextlib
 import glob
 import gzip
 import hashlib
@@ -114,10 +115,23 @@ def read_lines(path: Path, errors: Errors = "strict") -> Iterator[str]:
             raise not_utf8(path, number, line, error.start) from None
 
 
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """A file that cannot be opened is an error that names it."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise MissingInputError(f"no file {path}") from None
+    except IsADirectoryError:
+        raise MissingInputError(f"{path} is a folder, wanted a text file") from None
+    except PermissionError:
+        raise MissingInputError(f"{path} may not be read: permission denied") from None
+
+
 def read_raw_lines(path: Path) -> Iterator[bytes]:
     """The lines of a file as bytes."""
     try:
-        with unpack(path) as file:
+        with naming(path), unpack(path) as file:
             number = 0
             while line := file.readline(LONGEST_LINE + 1):
                 number += 1
@@ -131,12 +145,6 @@ def read_raw_lines(path: Path) -> Iterator[bytes]:
                 if number == 1:
                     line = line.removeprefix(BYTE_ORDER_MARK)
                 yield line.removesuffix(b"\n").removesuffix(b"\r")
-    except (FileNotFoundError, NotADirectoryError):
-        raise MissingInputError(f"no file {path}") from None
-    except IsADirectoryError:
-        raise MissingInputError(f"{path} is a folder, wanted a text file") from None
-    except PermissionError:
-        raise MissingInputError(f"{path} may not be read: permission denied") from None
     except EOFError:
         raise DataError(f"{name_of(path)} ends too early: the packed file is truncated; copy it again") from None
     except (zlib.error, lzma.LZMAError, zstd.ZstdError, gzip.BadGzipFile) as error:
@@ -190,15 +198,8 @@ def not_utf8(path: Path, number: int, line: bytes, start: int) -> DataError:
 
 def sha256_of_file(path: Path) -> str:
     """The SHA-256 of a file as it lies there, packed or not."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except (FileNotFoundError, NotADirectoryError):
-        raise MissingInputError(f"no file {path}") from None
-    except IsADirectoryError:
-        raise MissingInputError(f"{path} is a folder, wanted a text file") from None
-    except PermissionError:
-        raise MissingInputError(f"{path} may not be read: permission denied") from None
+    with naming(path), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fingerprint_of(side: str, paths: Sequence[Path]) -> Fingerprint:
