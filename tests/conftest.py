@@ -1,7 +1,8 @@
 """Small models and texts that several tests share. Dimensions are different primes, so that a swapped axis cannot pass by luck."""
 
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # before torch: as the command line does, see docs/decisions.md
@@ -59,3 +60,13 @@ def write_corpus(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
         return source, target
 
     return write
+
+
+@pytest.fixture(autouse=True)
+def _signals_as_they_were() -> Iterator[None]:
+    """The command line sets handlers for its whole process, which here is that of the tests."""
+    numbers = (signal.SIGINT, signal.SIGPIPE)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
