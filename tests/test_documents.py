@@ -21,6 +21,7 @@ SOURCES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "src" / "t
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines() if line]
 
 
+@pytest.mark.timeout(1200)  # they train two models
 def test_the_commands_of_the_readme_run_in_order(tmp_path: Path) -> None:
     """With a corpus of 60 pairs in the current folder, as a reader would have one."""
     pairs = list(generate("en-it", 60, seed=3))
