@@ -2,17 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from transduce.data.shards import Ids
 from transduce.text.corpus import Pair
 from transduce.text.vocabulary import EOS, PAD, SOS, Vocabulary
-
-Ids = np.ndarray[tuple[int], np.dtype[Any]]
 
 
 class Example(NamedTuple):

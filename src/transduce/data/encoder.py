@@ -182,6 +182,16 @@ def start_worker(code: str, *arguments: str) -> "subprocess.Popen[bytes]":
     )
 
 
+def end_worker(process: "subprocess.Popen[bytes]") -> None:
+    """End a process that `start_worker` began."""
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        assert pipe is not None, "both are pipes"
+        with contextlib.suppress(BrokenPipeError):
+            pipe.close()
+
+
 class Worker:
     """A process that encodes parts; it ends when its standard input does."""
 
@@ -205,13 +215,7 @@ class Worker:
 
     def end(self) -> None:
         """End the process."""
-        assert self._process.stdin is not None, "a pipe"
-        assert self._process.stdout is not None, "a pipe"
-        self._process.kill()
-        self._process.stdout.close()
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.wait()
+        end_worker(self._process)
 
     def _send(self, header: Mapping[str, Any], content: bytes = b"") -> None:
         assert self._process.stdin is not None, "a pipe"

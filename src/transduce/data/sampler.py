@@ -4,9 +4,7 @@ It is fed through its standard input and ends when that does, so it dies with it
 the seed alone, so that a training that is taken up again sees the same pieces.
 """
 
-import contextlib
 import json
-import subprocess
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from transduce.data.encoder import fits, start_worker
+from transduce.data.encoder import end_worker, fits, start_worker
 from transduce.data.shards import Column, Shards, make_column, open_shards
 from transduce.errors import StorageError
 from transduce.text.dropout import BpeDropout
@@ -60,7 +58,7 @@ class Sampler:
         self._made: dict[Asked, Columns] = {}
         assert self._process.stdout is not None, "a pipe"
         Thread(target=collect, args=(self._process.stdout, self._answers), daemon=True).start()
-        self.end = weakref.finalize(self, end_process, self._process)
+        self.end = weakref.finalize(self, end_worker, self._process)
 
     def ask(self, start: int, stop: int, seed: int) -> None:
         """Let rows be cut; the answer is taken by `columns`."""
@@ -93,16 +91,6 @@ class Sampler:
             f"the process that cuts words into pieces ended with code {self._process.wait()}, perhaps for want of memory; "
             "the same command continues from the last checkpoint"
         )
-
-
-def end_process(process: "subprocess.Popen[bytes]") -> None:
-    """End the process of a sampler."""
-    process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stdout):
-        assert pipe is not None, "both are pipes"
-        with contextlib.suppress(BrokenPipeError):
-            pipe.close()
 
 
 def collect(pipe: IO[bytes], answers: "SimpleQueue[tuple[Asked, Columns] | None]") -> None:

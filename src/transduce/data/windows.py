@@ -2,19 +2,17 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 
 from transduce.data.batch import Batch
-from transduce.data.shards import Stream
+from transduce.data.shards import Ids, Stream
 from transduce.data.stream import Position, share
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
 LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
-Ids = np.ndarray[tuple[int], np.dtype[Any]]
 Text = Ids | Stream  # in memory, or on disk
 
 
