@@ -38,6 +38,9 @@ class Silent:
         self.validations: list[int] = []
         self.notes: list[str] = []
 
+    def on_start(self, saved: Path | None) -> None:
+        self.saved = saved
+
     def on_note(self, text: str) -> None:
         self.notes.append(text)
 

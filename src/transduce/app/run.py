@@ -38,8 +38,7 @@ from transduce.text.corpus import PairSource, open_pairs
 from transduce.training.loop import Batches, Validate, Validation
 from transduce.training.loop import train as train_model
 from transduce.training.page import training_page
-from transduce.training.report import Report, trim_metrics
-from transduce.training.state import newest_whole, step_of
+from transduce.training.report import Report
 
 SETTINGS, CORPUS, DATA, METRICS, CHECKPOINTS, MODEL = (
     "run.toml",
@@ -135,12 +134,6 @@ def train_folder(
     n_parameters = sum(parameter.numel() for parameter in folder.model.parameters())
     say(f"model: {n_parameters:,} parameters")
     create_run_folder(run, config, inputs)
-    saved, notes = newest_whole(run / CHECKPOINTS)
-    for note in notes:
-        say(f"note: {note}")
-    if saved:
-        say(f"continuing from {saved.name}")
-    trim_metrics(run / METRICS, step_of(saved) if saved else 0)
     facts = {
         "parameters": f"{n_parameters:,}",
         **{name: folder.card[name] for name in ("pairs", "pieces", "preset", "data_sha256") if name in folder.card},

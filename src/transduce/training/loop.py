@@ -68,6 +68,9 @@ class Trained:
 class Observer(Protocol):
     """Who wants to know how it goes."""
 
+    def on_start(self, saved: Path | None) -> None:
+        """The training begins, or goes on from a checkpoint."""
+
     def on_step(self, row: StepRow) -> None:
         """A step was made."""
 
@@ -110,6 +113,7 @@ def train(
     saved, notes = newest_whole(folder)
     for note in notes:
         observer.on_note(note)
+    observer.on_start(saved)
     if saved:
         state = load_checkpoint(saved, model, optimizer)
     source = batches_from(state.position)

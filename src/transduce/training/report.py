@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from transduce.training.loop import StepRow, Validation
 from transduce.training.page import read_metrics
+from transduce.training.state import step_of
 
 RECENT_STEPS = 50  # over which loss and speed are averaged for the eye
 SAMPLE_WIDTH = 80
@@ -58,6 +59,12 @@ class Report:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.stop()
+
+    def on_start(self, saved: Path | None) -> None:
+        """Remove the rows that will be written again."""
+        if saved:
+            self._console.print(f"continuing from {saved.name}", highlight=False, markup=False)
+        trim_metrics(self._metrics, step_of(saved) if saved else 0)
 
     def on_step(self, row: StepRow) -> None:
         """Move the bar; every so often write a row."""
