@@ -1,6 +1,5 @@
 """The commands as people type them: output, messages and exit codes."""
 
-import io
 import json
 import sys
 from collections.abc import Callable
@@ -8,27 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from transduce.app.cli import main
+from tests.app.conftest import Run
 
-Run = Callable[..., tuple[int, str, str]]
 TINY = ["--preset", "nano", "--set", "model.d_model=16", "--set", "model.n_layers=1"]
 SHORT = ["--set", "train.steps=4", "--set", "train.validate_every=2", "--set", "train.save_every=2"]
-
-
-@pytest.fixture
-def transduce(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """Run a command in this process: its exit code, stdout and stderr."""
-
-    def run(*arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["transduce", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capfdbinary.readouterr()
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capfdbinary.readouterr()
-        return int(end.value.code or 0), out.decode(), err.decode()
-
-    return run
 
 
 def test_translate_prints_the_translation_and_nothing_else(transduce: Run) -> None:

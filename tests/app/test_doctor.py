@@ -1,38 +1,25 @@
 """`transduce doctor` as people type it: output, files and exit codes."""
 
 import gzip
-import io
 import json
 import re
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from transduce.app.cli import main
+from tests.app.conftest import Run
 from transduce.text.corpus import Pair
 from transduce.text.doctor.repeats import near_key
 from transduce.text.grammar import generate
 
-Run = Callable[..., tuple[int, str, str]]
 Write = Callable[..., tuple[Path, Path]]
 
 
 @pytest.fixture
-def doctor(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """Run the command in this process: its exit code, stdout and stderr."""
-
-    def run(*arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["transduce", "doctor", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capfdbinary.readouterr()
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capfdbinary.readouterr()
-        return int(end.value.code or 0), out.decode(), err.decode()
-
-    return run
+def doctor(transduce: Run) -> Run:
+    return partial(transduce, "doctor")
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.test_cli import Run, transduce  # noqa: F401  # a fixture
+from tests.app.conftest import Run
 from transduce.app import plan as planning
 from transduce.app import prepare as preparing
 from transduce.app.plan import Head, make_plan, spell_time
@@ -38,7 +38,7 @@ def test_of_a_large_corpus_the_rest_is_counted_and_the_pieces_are_multiplied(mon
 
 
 def test_the_command_prints_the_plan_and_keeps_nothing(
-    transduce: Run,  # noqa: F811
+    transduce: Run,
     write_corpus: Callable[..., tuple[Path, Path]],
     tmp_path: Path,
 ) -> None:

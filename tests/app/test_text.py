@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.test_cli import SHORT, TINY, Run, transduce  # noqa: F401  the fixture
+from tests.app.conftest import Run
+from tests.app.test_cli import SHORT, TINY
 from transduce import load
 from transduce.text.grammar import generate
 
@@ -19,7 +20,7 @@ def corpus(tmp_path: Path) -> Path:
     return path
 
 
-def test_from_a_text_to_a_language_model_that_writes(transduce: Run, corpus: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_from_a_text_to_a_language_model_that_writes(transduce: Run, corpus: Path, tmp_path: Path) -> None:
     train = ("train", tmp_path / "lm", "--text", corpus, *TINY, *SHORT, *CHARACTERS)
     code, out, err = transduce(*train)
     assert (code, out) == (0, "")
@@ -53,13 +54,13 @@ def test_from_a_text_to_a_language_model_that_writes(transduce: Run, corpus: Pat
 
 
 @pytest.mark.parametrize("kind", ["bpe", "byte"])
-def test_every_kind_of_vocabulary_trains_and_writes(transduce: Run, corpus: Path, tmp_path: Path, kind: str) -> None:  # noqa: F811
+def test_every_kind_of_vocabulary_trains_and_writes(transduce: Run, corpus: Path, tmp_path: Path, kind: str) -> None:
     settings = (*CHARACTERS, "--set", f"text.kind={kind}")
     assert transduce("train", tmp_path / "lm", "--text", corpus, "--text", corpus, *TINY, *SHORT, *settings)[0] == 0
     assert transduce("generate", "-m", tmp_path / "lm", "--tokens", 5)[0] == 0
 
 
-def test_bad_input_has_its_message_and_exit_code(transduce: Run, corpus: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_bad_input_has_its_message_and_exit_code(transduce: Run, corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("\n \n")
     (tmp_path / "short").write_text("ab\n" * 10)
     builtin = "src/transduce/builtin/en-it"
@@ -85,7 +86,7 @@ def test_bad_input_has_its_message_and_exit_code(transduce: Run, corpus: Path, t
         assert not (tmp_path / "x").exists()
 
 
-def test_a_text_shorter_than_the_window_cannot_be_scored(transduce: Run, corpus: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_text_shorter_than_the_window_cannot_be_scored(transduce: Run, corpus: Path, tmp_path: Path) -> None:
     assert transduce("train", tmp_path / "lm", "--text", corpus, *TINY, *SHORT, *CHARACTERS)[0] == 0
     (tmp_path / "short").write_text("abc")
     code, _, err = transduce("evaluate", "-m", tmp_path / "lm", "--text", tmp_path / "short")
