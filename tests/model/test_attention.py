@@ -4,7 +4,9 @@ import torch
 
 from transduce.config import ModelConfig
 from transduce.model.attention import (
+    MOST_KEYS,
     MultiHeadAttention,
+    attention,
     attention_weights,
     causal_mask,
     fused_attention,
@@ -31,6 +33,16 @@ def test_fused_attention_equals_equation_1_spelled_out() -> None:
     q, k, v = random_qkv()
     for mask in (None, torch.rand(2, 1, 5, 11, generator=torch.Generator().manual_seed(1)) < 0.7):
         torch.testing.assert_close(fused_attention(q, k, v, mask), scaled_dot_product_attention(q, k, v, mask))
+
+
+def test_in_bfloat16_short_texts_take_the_road_spelled_out_and_both_agree() -> None:
+    generator = torch.Generator().manual_seed(0)
+    for n_keys, road in ((MOST_KEYS, scaled_dot_product_attention), (MOST_KEYS + 1, fused_attention)):
+        q, k, v = (torch.randn(2, 3, n, 7, generator=generator).bfloat16() for n in (5, n_keys, n_keys))
+        mask = padding_mask(torch.rand(2, n_keys, generator=generator) < 0.7)
+        assert torch.equal(attention(q, k, v, mask), road(q, k, v, mask))
+        exact = scaled_dot_product_attention(q.float(), k.float(), v.float(), mask)
+        torch.testing.assert_close(attention(q, k, v, mask).float(), exact, rtol=0.05, atol=0.02)
 
 
 def test_weights_of_allowed_keys_sum_to_one_and_of_forbidden_keys_are_zero() -> None:

@@ -2,25 +2,44 @@ import math
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from tests.data.test_stream import example
 from transduce.data.batch import collate
 from transduce.model import Transformer
-from transduce.training.loss import batch_loss, smoothed_cross_entropy
+from transduce.training import loss as loss_module
+from transduce.training.loss import batch_loss, projected_loss
 
 
 def test_label_smoothing_by_hand() -> None:
     """Probabilities 1/2, 1/4, 1/4; right piece 0; eps 0.3: weights 0.8, 0.1, 0.1 on -ln p."""
-    logits = torch.log(torch.tensor([[0.5, 0.25, 0.25]]))
+    weight = torch.log(torch.tensor([[0.5], [0.25], [0.25]]))
     by_hand = 0.8 * math.log(2) + 0.2 * math.log(4)
-    assert smoothed_cross_entropy(logits, torch.tensor([0]), 0.3).item() == pytest.approx(by_hand)
+    assert projected_loss(torch.ones(1, 1), weight, torch.tensor([0]), 0.3).item() == pytest.approx(by_hand)
 
 
-def test_without_smoothing_it_is_the_negative_log_likelihood() -> None:
-    logits = torch.randn(7, 11, generator=torch.Generator().manual_seed(0))
-    target = torch.arange(7)
-    by_hand = -torch.log_softmax(logits, dim=-1)[torch.arange(7), target].sum()
-    torch.testing.assert_close(smoothed_cross_entropy(logits, target, 0.0), by_hand)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("most_logits", [1, 3 * 53, 1 << 22])
+def test_loss_and_gradients_in_parts_are_those_of_all_logits_at_once(
+    smoothing: float, most_logits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loss_module, "MOST_LOGITS", most_logits)
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(11, 7, generator=generator, requires_grad=True)
+    weight = torch.randn(53, 7, generator=generator, requires_grad=True)
+    target = torch.randint(53, (11,), generator=generator)
+    expected = F.cross_entropy(hidden @ weight.T, target, label_smoothing=smoothing, reduction="sum")
+    gradients = torch.autograd.grad(expected / 3, (hidden, weight))
+    found = projected_loss(hidden, weight, target, smoothing)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(torch.autograd.grad(found / 3, (hidden, weight)), gradients)
+    with torch.no_grad():
+        torch.testing.assert_close(projected_loss(hidden, weight, target, smoothing), expected)
+
+
+def test_a_piece_that_is_nearly_impossible_has_a_finite_loss() -> None:
+    weight = torch.tensor([[0.0], [200.0]])
+    assert projected_loss(torch.ones(1, 1), weight, torch.tensor([0]), 0.0).item() == 200
 
 
 def test_the_loss_of_a_batch_is_the_sum_over_its_sentences_padding_or_not(model: Transformer) -> None:

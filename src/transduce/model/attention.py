@@ -21,6 +21,7 @@ from transduce.config import ModelConfig
 from transduce.model.cache import KeyValues
 
 Mask = Bool[Tensor, "#batch #head #query key"] | None
+MOST_KEYS = 128  # for which the spelled-out road is faster in bfloat16 on a CPU (docs/decisions.md)
 Attention = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 
 
@@ -31,9 +32,9 @@ def attention_weights(
 
     The left factor of Eq. 1, section 3.2.1. Illegal connections get minus infinity before the softmax (section 3.2.3).
     """
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    scores = q / math.sqrt(q.shape[-1]) @ k.transpose(-2, -1)  # q is smaller than the scores
     if mask is not None:
-        scores = scores.masked_fill(~mask, float("-inf"))
+        scores = scores.masked_fill_(~mask, float("-inf"))
     return torch.softmax(scores, dim=-1)
 
 
@@ -45,7 +46,7 @@ def scaled_dot_product_attention(
 ) -> Float[Tensor, "batch head query d_v"]:
     """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V: Eq. 1, section 3.2.1, spelled out.
 
-    A model runs `fused_attention`, the same in one call, unless `MultiHeadAttention.attend` is set to this.
+    The reference. A model runs `attention`, which takes the faster of this and `fused_attention`.
     """
     return attention_weights(q, k, mask) @ v
 
@@ -56,8 +57,19 @@ def fused_attention(
     v: Float[Tensor, "batch head key d_v"],
     mask: Mask = None,
 ) -> Float[Tensor, "batch head query d_v"]:
-    """Eq. 1 as one call into PyTorch, which picks the fastest kernel of the device: what a model runs by default."""
+    """Eq. 1 as one call into PyTorch, which never has all weights in memory and picks the kernel of the device."""
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def attention(
+    q: Float[Tensor, "batch head query d_k"],
+    k: Float[Tensor, "batch head key d_k"],
+    v: Float[Tensor, "batch head key d_v"],
+    mask: Mask = None,
+) -> Float[Tensor, "batch head query d_v"]:
+    """Eq. 1 by the faster road, which a model runs by default: spelled out for short texts in bfloat16 on a CPU, else fused."""
+    is_short = k.shape[-2] <= MOST_KEYS and k.dtype == torch.bfloat16 and k.device.type == "cpu"
+    return (scaled_dot_product_attention if is_short else fused_attention)(q, k, v, mask)
 
 
 def padding_mask(real: Bool[Tensor, "batch key"]) -> Bool[Tensor, "batch 1 1 key"]:
@@ -86,7 +98,7 @@ class MultiHeadAttention(nn.Module):
         self.w_k = nn.Linear(d_model, h * d_k, bias=False)
         self.w_v = nn.Linear(d_model, h * d_v, bias=False)
         self.w_o = nn.Linear(h * d_v, d_model, bias=False)
-        self.attend: Attention = fused_attention
+        self.attend: Attention = attention
 
     def keys_values(self, x: Float[Tensor, "batch key d_model"]) -> KeyValues:
         """K W^K and V W^V by head. Computed once for a source and remembered for a target."""

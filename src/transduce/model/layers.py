@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from transduce.config import ModelConfig
 from transduce.model.attention import Mask, MultiHeadAttention
 from transduce.model.cache import KeyValues, LayerCache
+from transduce.model.dropout import Dropout
 
 TargetMask = Bool[Tensor, "#batch 1 target so_far"] | None
 SourceMask = Bool[Tensor, "#batch 1 1 source"] | None
@@ -34,7 +35,7 @@ class AddAndNorm(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(config.d_model, eps=EPSILON)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.is_pre = config.norm == "pre"
 
     def input(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:

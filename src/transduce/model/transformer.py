@@ -15,6 +15,7 @@ from transduce.config import ModelConfig
 from transduce.errors import ConfigError
 from transduce.model.attention import causal_mask, padding_mask
 from transduce.model.cache import Cache
+from transduce.model.dropout import Dropout
 from transduce.model.layers import EPSILON, DecoderLayer, EncoderLayer
 from transduce.model.positions import LearnedPositions, sinusoids
 
@@ -29,7 +30,7 @@ class Embedding(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, config.d_model))
         self.positions: LearnedPositions | None = LearnedPositions(config) if config.positions == "learned" else None
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, ids: Int[Tensor, "batch position"], start: int = 0) -> Float[Tensor, "batch position d_model"]:
         """The vectors of pieces that stand at positions start, start+1, ..."""
@@ -124,6 +125,11 @@ class Transformer(nn.Module):
         """Scores over the target vocabulary."""
         return self.target_embedding.logits(hidden)
 
+    @property
+    def logit_weight(self) -> Float[Tensor, "vocab d_model"]:
+        """The matrix of the linear map before the softmax."""
+        return self.target_embedding.weight
+
     def forward(
         self,
         source: Int[Tensor, "batch source"],
@@ -158,6 +164,11 @@ class LanguageModel(nn.Module):
     def logits(self, hidden: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
         """Scores over the vocabulary."""
         return self.embedding.logits(hidden)
+
+    @property
+    def logit_weight(self) -> Float[Tensor, "vocab d_model"]:
+        """The matrix of the linear map before the softmax."""
+        return self.embedding.weight
 
     def forward(self, target: Int[Tensor, "batch target"]) -> Float[Tensor, "batch target vocab"]:
         """Predict, at every position at once, the piece that follows."""

@@ -1,5 +1,8 @@
-"""What training makes small: cross-entropy with label smoothing (section 5.4)."""
+"""What training makes small: cross-entropy with label smoothing (section 5.4), taken together with the map to logits."""
 
+from typing import Any
+
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
@@ -9,15 +12,7 @@ from transduce.model import LanguageModel, Transformer
 from transduce.model.cache import Cache
 from transduce.text.vocabulary import PAD
 
-
-def smoothed_cross_entropy(
-    logits: Float[Tensor, "token vocab"], target: Int[Tensor, " token"], label_smoothing: float
-) -> Float[Tensor, ""]:
-    """Summed over tokens: the cross-entropy against (1 - eps) * the right piece + eps * the uniform distribution.
-
-    Section 5.4, after Szegedy et al. 2015: the uniform part covers all pieces, the right one too.
-    """
-    return F.cross_entropy(logits, target, label_smoothing=label_smoothing, reduction="sum")
+MOST_LOGITS = 1 << 22  # that are in memory at once
 
 
 def batch_loss(model: Transformer | LanguageModel, batch: Batch, label_smoothing: float = 0.0) -> Float[Tensor, ""]:
@@ -28,7 +23,7 @@ def batch_loss(model: Transformer | LanguageModel, batch: Batch, label_smoothing
     else:
         real = batch.target_out != PAD
         hidden, target = hidden[real], batch.target_out[real]
-    return smoothed_cross_entropy(model.logits(hidden).float(), target, label_smoothing)
+    return projected_loss(hidden, model.logit_weight, target, label_smoothing)
 
 
 def start(model: Transformer | LanguageModel, batch: Batch) -> Cache:
@@ -38,3 +33,69 @@ def start(model: Transformer | LanguageModel, batch: Batch) -> Cache:
     assert batch.source is not None, "a translator's batch has a source"
     assert batch.source_mask is not None, "and its mask"
     return model.start(batch.source, batch.source_mask)
+
+
+def projected_loss(
+    hidden: Float[Tensor, "token d_model"],
+    weight: Float[Tensor, "vocab d_model"],
+    target: Int[Tensor, " token"],
+    smoothing: float,
+) -> Float[Tensor, ""]:
+    """The cross-entropy of logits = hidden W^T against (1 - eps) * the right piece + eps * the uniform distribution, summed.
+
+    Section 5.4, after Szegedy et al. 2015: the uniform part covers all pieces, the right one too.
+    """
+    if torch.is_grad_enabled():
+        return _ProjectedLoss.apply(hidden, weight, target, smoothing)  # type: ignore[no-untyped-call]  # torch's own
+    return loss_and_gradients(hidden, weight, target, smoothing, wants_gradients=False)[0]
+
+
+def loss_and_gradients(
+    hidden: Float[Tensor, "token d_model"],
+    weight: Float[Tensor, "vocab d_model"],
+    target: Int[Tensor, " token"],
+    smoothing: float,
+    *,
+    wants_gradients: bool,
+) -> tuple[Float[Tensor, ""], Tensor | None, Tensor | None]:
+    """The summed loss and its gradients by hidden and weight, some rows at a time: the logits are never there all at once.
+
+    The gradient of a row of logits is softmax - smoothed target, so it can be multiplied out as soon as the row is there. What the
+    uniform part adds is the same for every piece: it is added to sums and products, not to each logit.
+    """
+    sum_of_pieces, uniform = weight.sum(dim=0), smoothing / len(weight)
+    loss = torch.zeros((), device=hidden.device)
+    d_hidden, d_weight = [], torch.zeros_like(weight) if wants_gradients else None
+    n_rows = max(1, MOST_LOGITS // len(weight))
+    for first in range(0, len(hidden), n_rows):
+        rows, right = hidden[first : first + n_rows], target[first : first + n_rows, None]
+        logits = F.linear(rows, weight).float()
+        log_p = torch.log_softmax(logits, dim=-1)
+        log_p_right = log_p.gather(1, right)
+        log_denominator = logits.gather(1, right) - log_p_right
+        sum_of_log_p = (rows @ sum_of_pieces).float().sum() - len(weight) * log_denominator.sum()
+        loss -= (1 - smoothing) * log_p_right.sum() + uniform * sum_of_log_p
+        if d_weight is not None:
+            d_logits = log_p.exp_()
+            d_logits.scatter_add_(1, right, torch.full_like(log_p_right, smoothing - 1))
+            d_hidden.append((d_logits @ weight).sub_(uniform * sum_of_pieces))
+            d_weight += d_logits.t() @ rows
+    if d_weight is None:
+        return loss, None, None
+    d_weight -= uniform * hidden.sum(dim=0)
+    return loss, torch.cat(d_hidden), d_weight
+
+
+class _ProjectedLoss(torch.autograd.Function):
+    """`loss_and_gradients` for autograd: the gradients are there before they are asked for."""
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> Tensor:
+        loss, *gradients = loss_and_gradients(hidden, weight, target, smoothing, wants_gradients=True)
+        ctx.save_for_backward(*gradients)
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        d_hidden, d_weight = ctx.saved_tensors
+        return d_hidden * gradients[0], d_weight * gradients[0], None, None

@@ -1,0 +1,337 @@
+"""Training a translator: ours beside torch.nn.Transformer and Hugging Face Marian, the same batches of Multi30k, interleaved.
+
+    python bench/train.py --data DIR [--only tiny|small|base|ranks] [--rounds 5]
+
+DIR holds train.en.gz and train.de.gz; without it generated pairs are used. Every side is a process of its own that makes one step
+when it is told to, so all of them meet the same noise, step by step. A peer *as it comes* is the library with its defaults and
+torch.optim.Adam; *tuned* it has glibc told to keep its memory, fused Adam and, where the processor multiplies in bfloat16,
+autocast. A JSON line per measurement and one per bar.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import pickle
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+BATCH_TOKENS, PIECES, SMOOTHING = 4096, 8000, 0.1
+STEPS = {"tiny": 4, "small": 3, "base": 1}  # of a round
+BARS = {
+    "tiny": (3.0, 1.3),
+    "small": (2.2, 1.2),
+    "base": (1.8, 1.1),
+}  # against peers as they come, against the best tuned
+PEERS = ("torch", "marian eager", "marian sdpa")
+Step = Callable[[int], None]
+
+
+def show(**row: Any) -> None:
+    print(json.dumps(row), flush=True)
+
+
+def bar(name: str, value: float, target: float, *, at_most: bool = False) -> None:
+    holds = value <= target if at_most else value >= target
+    show(bar=name, value=round(value, 3), target=target, holds=holds)
+
+
+def make_batches(data: Path | None, path: Path) -> None:
+    """Some batches of the corpus, as ids: what every side trains on."""
+    from transduce.data.batch import encode_pairs
+    from transduce.data.stream import ExampleList, Position, batches_of_examples
+    from transduce.text.corpus import Pair
+    from transduce.text.grammar import generate
+    from transduce.text.vocabulary import learn
+
+    if data is None:
+        pairs = [Pair(pair.source, pair.target) for pair in generate("en-it", 29_000, seed=1)]
+    else:
+        texts = [gzip.decompress((data / f"train.{side}.gz").read_bytes()).decode() for side in ("en", "de")]
+        sides = [text.split("\n")[:-1] for text in texts]
+        pairs = [Pair(*pair) for pair in zip(*sides, strict=True)]
+    vocabulary = learn([text for pair in pairs for text in (pair.source, pair.target)], "bpe", PIECES, exact=False)
+    examples = ExampleList(encode_pairs(pairs, vocabulary, vocabulary))
+    found = batches_of_examples(examples, BATCH_TOKENS, 1, Position())
+    batches = [[(row.source.tolist(), row.target.tolist()) for row in next(found)[0]] for _ in range(32)]
+    path.write_bytes(pickle.dumps((len(vocabulary), batches)))
+
+
+def read_batches(path: Path) -> tuple[int, list[Any]]:
+    import numpy as np
+
+    from transduce.data.batch import Example, collate
+
+    size, batches = pickle.loads(path.read_bytes())  # written by ourselves a moment ago
+    rows = [[Example(np.array(source), np.array(target)) for source, target in batch] for batch in batches]
+    return size, [collate(batch) for batch in rows]
+
+
+# The sides. Each gives a function that makes one step.
+
+
+def ours(shape: Any, size: int, batches: list[Any]) -> Step:
+    from transduce.config import ModelConfig, TrainConfig
+    from transduce.model import Transformer
+    from transduce.training.allocator import keep_freed_memory
+    from transduce.training.step import make_optimizer, update
+
+    keep_freed_memory()
+    model = Transformer(ModelConfig(**shape, vocab_size=size)).train()
+    optimizer, config = make_optimizer(model), TrainConfig(label_smoothing=SMOOTHING)
+    return lambda number: update(model, optimizer, [batches[number]], 1e-4, config) and None
+
+
+def tuned_step(model: Any, loss_of: Callable[[Any], Any], batches: list[Any], is_tuned: bool) -> Step:
+    """The loop around a peer."""
+    import contextlib
+
+    import torch
+
+    if is_tuned:
+        from transduce.training.allocator import keep_freed_memory
+
+        keep_freed_memory()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=is_tuned)
+    products = torch.autocast("cpu", torch.bfloat16) if is_tuned and has_bfloat16() else contextlib.nullcontext()
+
+    def step(number: int) -> None:
+        with products:
+            loss = loss_of(batches[number])
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        loss.item()
+
+    return step
+
+
+def torch_transformer(shape: Any, size: int, batches: list[Any], is_tuned: bool) -> Step:
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+
+    from transduce.model.positions import sinusoids
+
+    width = shape["d_model"]
+
+    class Peer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.pieces, self.dropout = nn.Embedding(size, width, padding_idx=0), nn.Dropout(shape["dropout"])
+            self.body = nn.Transformer(
+                width,
+                shape["n_heads"],
+                shape["n_layers"],
+                shape["n_layers"],
+                shape["d_ff"],
+                shape["dropout"],
+                batch_first=True,
+            )
+            self.head = nn.Linear(width, size, bias=False)
+            self.head.weight = self.pieces.weight
+
+        def embed(self, ids: torch.Tensor) -> torch.Tensor:
+            return self.dropout(self.pieces(ids) * width**0.5 + sinusoids(0, ids.shape[1], width, ids.device))
+
+        def forward(self, batch: Any) -> torch.Tensor:
+            hidden = self.body(
+                self.embed(batch.source),
+                self.embed(batch.target_in),
+                tgt_mask=nn.Transformer.generate_square_subsequent_mask(batch.target_in.shape[1]),
+                src_key_padding_mask=~batch.source_mask,
+                memory_key_padding_mask=~batch.source_mask,
+                tgt_is_causal=True,
+            )
+            logits = self.head(hidden).flatten(end_dim=1)
+            return F.cross_entropy(logits, batch.target_out.flatten(), ignore_index=0, label_smoothing=SMOOTHING)
+
+    model = Peer().train()
+    return tuned_step(model, model, batches, is_tuned)
+
+
+def marian(shape: Any, size: int, batches: list[Any], is_tuned: bool, attention: str) -> Step:
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    config = transformers.MarianConfig(
+        vocab_size=size,
+        d_model=shape["d_model"],
+        encoder_layers=shape["n_layers"],
+        decoder_layers=shape["n_layers"],
+        encoder_attention_heads=shape["n_heads"],
+        decoder_attention_heads=shape["n_heads"],
+        encoder_ffn_dim=shape["d_ff"],
+        decoder_ffn_dim=shape["d_ff"],
+        activation_function="relu",
+        dropout=shape["dropout"],
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        scale_embedding=True,
+        pad_token_id=0,
+        decoder_start_token_id=2,
+        max_position_embeddings=512,
+        attn_implementation=attention,
+        use_cache=False,
+    )
+    model = transformers.MarianMTModel(config).train()
+
+    def loss_of(batch: Any) -> Any:
+        labels = batch.target_out.masked_fill(batch.target_out == 0, -100)
+        return model(
+            input_ids=batch.source, attention_mask=batch.source_mask, decoder_input_ids=batch.target_in, labels=labels
+        ).loss
+
+    return tuned_step(model, loss_of, batches, is_tuned)
+
+
+def has_bfloat16() -> bool:
+    """Whether the processor multiplies in bfloat16."""
+    import torch
+
+    return torch.backends.cpu.get_cpu_capability() != "DEFAULT" and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+def serve(side: str, shape_name: str, path: Path) -> None:
+    """One side: make the step of each number that comes, say how many seconds it took; at the end the memory."""
+    if side.startswith("ours"):
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # as the command line does
+    import torch
+
+    from transduce.presets import preset
+
+    torch.manual_seed(1)
+    shape = preset(shape_name)["model"]
+    size, batches = read_batches(path)
+    peer, is_tuned = side.removesuffix(" tuned"), side.endswith(" tuned")
+    if peer == "ours":
+        step = ours(shape, size, batches)
+    elif peer == "torch":
+        step = torch_transformer(shape, size, batches, is_tuned)
+    else:
+        step = marian(shape, size, batches, is_tuned, peer.split()[1])
+    for line in sys.stdin:
+        started = time.perf_counter()
+        step(int(line))
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+        print(json.dumps([time.perf_counter() - started, memory]), flush=True)
+
+
+class Side:
+    """A process that makes steps when told."""
+
+    def __init__(self, name: str, shape: str, path: Path) -> None:
+        self.name, self.memory = name, 0
+        command = [sys.executable, __file__, "--side", name, "--only", shape, "--batches", str(path)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def step(self, number: int) -> float:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{number}\n")
+        self._process.stdin.flush()
+        seconds, self.memory = json.loads(self._process.stdout.readline())
+        return float(seconds)
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def products_peak() -> float:
+    """Floating-point operations a second of large matrix products, the best precision of the processor: what no step can exceed."""
+    import torch
+
+    n = 2048
+    a = torch.randn(n, n, dtype=torch.bfloat16 if has_bfloat16() else torch.float32)
+    best = 0.0
+    for _ in range(5):
+        started = time.perf_counter()
+        a @ a
+        best = max(best, 2 * n**3 / (time.perf_counter() - started))
+    return best
+
+
+def products_of(shape_name: str, path: Path, numbers: list[int]) -> float:
+    """Floating-point operations of the matrix products of one of our steps, forward and backward, the mean of some batches."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from transduce.presets import preset
+
+    size, batches = read_batches(path)
+    step = ours({**preset(shape_name)["model"]}, size, batches)
+    with FlopCounterMode(display=False) as counter:
+        for number in numbers:
+            step(number)
+    return counter.get_total_flops() / len(numbers)
+
+
+def compare(shape: str, path: Path, rounds: int) -> None:
+    """All sides of a shape, one step each in turn."""
+    _, batches = read_batches(path)
+    names = ["ours", *PEERS, *(f"{peer} tuned" for peer in PEERS)]
+    sides = [Side(name, shape, path) for name in names]
+    n = STEPS[shape]
+    for side in sides:
+        side.step(0)
+    rates: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(rounds):
+        seconds = dict.fromkeys(names, 0.0)
+        numbers = [(number * n + i) % len(batches) for i in range(n)]
+        for k in numbers:
+            for side in sides if number % 2 else reversed(sides):
+                seconds[side.name] += side.step(k)
+        tokens = sum(batches[k].n_tokens for k in numbers)
+        for name in names:
+            rates[name].append(tokens / seconds[name])
+    for side in sides:
+        speed = statistics.median(rates[side.name])
+        show(shape=shape, side=side.name, tokens_per_second=round(speed), peak_memory_mb=side.memory)
+        side.end()
+
+    def against(peers: list[str]) -> float:
+        """The median over rounds of ours against the fastest of some peers."""
+        fastest = max(peers, key=lambda name: statistics.median(rates[name]))
+        return statistics.median(mine / other for mine, other in zip(rates["ours"], rates[fastest], strict=True))
+
+    as_it_comes, tuned = BARS[shape]
+    bar(f"train {shape} vs faster peer as it comes", against(list(PEERS)), as_it_comes)
+    bar(f"train {shape} vs best tuned peer", against([name for name in names if name != "ours"]), tuned)
+    peak, per_step = products_peak(), products_of(shape, path, [0, 1])
+    tokens = statistics.mean(batches[k].n_tokens for k in (0, 1))
+    bar(f"train {shape} share of the product peak", statistics.median(rates["ours"]) / tokens * per_step / peak, 0.6)
+    if shape == "tiny":
+        memory = {side.name: side.memory for side in sides}
+        least = min(memory[name] for name in names if name != "ours")
+        bar("memory tiny vs best peer", memory["ours"] / least, 1.0, at_most=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--only", choices=list(STEPS))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--side", help=argparse.SUPPRESS)
+    parser.add_argument("--batches", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.side:
+        serve(arguments.side, arguments.only, arguments.batches)
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "batches"
+        make_batches(arguments.data, path)
+        for shape in [arguments.only] if arguments.only else STEPS:
+            compare(shape, path, arguments.rounds)
+
+
+if __name__ == "__main__":
+    main()
