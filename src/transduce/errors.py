@@ -8,6 +8,7 @@
     +-- OutputError            73   the output cannot be created
     +-- StorageError           74   reading or writing failed half-way (disk full)
     +-- BusyError              75   try again: somebody holds the folder or the port
+    |   +-- RankError          75   processes that train together lost contact
     +-- ConfigError            78   a setting is unknown or impossible
     |   +-- ModelError         78   a folder is not a model, or not one we can use
     +-- StoppedError  130 138 143   training was asked to stop (SIGINT, SIGUSR1, SIGTERM) and has saved a checkpoint
@@ -62,6 +63,10 @@ class BusyError(TransduceError):
     """Try again later: another process holds the run folder."""
 
     exit_code = 75
+
+
+class RankError(BusyError):
+    """Processes that train together lost contact; started again, they go on from the last checkpoint."""
 
 
 class ConfigError(TransduceError):

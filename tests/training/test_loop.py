@@ -318,7 +318,7 @@ def test_a_gradient_that_is_not_a_number_changes_nothing() -> None:
     model = fresh(dropout=0.0)
     model.source_embedding.weight.register_hook(lambda gradient: gradient * math.inf)
     before = [parameter.clone() for parameter in model.parameters()]
-    assert math.isnan(update(model, make_optimizer(model), [collate(random_examples(5))], 0.01, short()))
+    assert math.isnan(update(model, make_optimizer(model), [collate(random_examples(5))], 0.01, short()).loss)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), before, strict=True))
 
 

@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 
 from transduce.config import Layer, parse_assignment, read_toml
-from transduce.errors import StoppedError, StorageError, TransduceError, UsageError
+from transduce.errors import RankError, StoppedError, StorageError, TransduceError, UsageError
 from transduce.text.files import BYTE_ORDER_MARK, LONGEST_LINE, check_stdin_is_read_once, not_text
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ def main() -> None:
     try:
         app()
     except TransduceError as error:
+        if os.environ.get("RANK", "0") != "0" and not isinstance(error, RankError):
+            sys.exit(error.exit_code)  # the first rank says it
         _end(str(error), error.exit_code)
     except OSError as error:
         _end(f"{error.filename}: {error.strerror}" if error.filename else str(error), StorageError.exit_code)
@@ -159,6 +161,9 @@ def train(
     preset: Preset = None,
     config: Settings = None,
     assignments: Assignments = None,
+    processes: Annotated[
+        int, typer.Option(min=1, max=1024, help="that train together, each on batches and cores of its own")
+    ] = 1,
 ) -> None:
     """Train a translator from two text files, or a language model from one. Everything you leave out is chosen from the corpus.
 
@@ -178,6 +183,8 @@ def train(
     )
     _keep_pipes()
     settings = _layers(config, assignments, languages)
+    if processes > 1:
+        _train_together(processes)
     if text:
         from transduce.app.run_text import train_text
 
@@ -198,6 +205,15 @@ def train(
         valid_pairs=valid_pairs or (),
         fields=_two(fields, "--fields") if fields is not None else None,
     )
+
+
+def _train_together(processes: int) -> None:
+    """Start the ranks and end with them; in a rank, go on."""
+    from transduce.app.launch import end_with_parent, launch
+
+    if "RANK" not in os.environ:
+        raise typer.Exit(launch(sys.argv[1:], processes, partial(_stderr().print, highlight=False, markup=False)))
+    end_with_parent()
 
 
 @app.command()

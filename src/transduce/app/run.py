@@ -22,22 +22,25 @@ from rich.console import Console
 
 from transduce import evaluate
 from transduce.app.lock import LOCK, held
-from transduce.app.prepare import Prepared, inputs_of, prepare
+from transduce.app.prepare import Prepared, inputs_of, open_examples, prepare
 from transduce.app.prepared import Say, check_same_inputs
 from transduce.app.signals import listening
 from transduce.checkpoint import FolderConfig, ModelFolder, save_model
 from transduce.config import Config, Layer, differences, read_toml, resolve, to_toml
+from transduce.data.shards import Stream, open_shards
 from transduce.data.stream import stream
+from transduce.data.windows import window_stream
 from transduce.decode.load import load_translator
 from transduce.decode.translator import Translator
 from transduce.errors import ConfigError, DataError, MissingInputError, OutputError, UsageError
-from transduce.model import Transformer
+from transduce.model import LanguageModel, Transformer
 from transduce.presets import preset as preset_settings
 from transduce.storage import PARTIAL, read_json, replace_file, to_json
 from transduce.text.corpus import PairSource, open_pairs
-from transduce.training.loop import Batches, Validate, Validation
+from transduce.training.loop import Batches, Unseen, Validate, Validation
 from transduce.training.loop import train as train_model
 from transduce.training.page import training_page
+from transduce.training.ranks import ALONE, Ranks, join
 from transduce.training.report import Report
 
 SETTINGS, CORPUS, DATA, METRICS, CHECKPOINTS, MODEL = (
@@ -49,6 +52,7 @@ SETTINGS, CORPUS, DATA, METRICS, CHECKPOINTS, MODEL = (
     "model",
 )
 PAGE = "report.html"
+VALID_SHARE = 0.1  # of a text, its end
 MOST_VALIDATED = 500  # validation pairs that are translated for BLEU; the loss uses all
 
 
@@ -70,14 +74,22 @@ def train(
 
     `settings` are layers like `{"train": {"steps": 500}}`, later ones winning; what they leave out, the corpus suggests.
     """
-    check_run_folder(Path(run))
-    corpus = open_pairs(several(source), several(target), several(pairs), fields)
-    valid = None
-    if valid_source or valid_target or valid_pairs:
-        if not valid_pairs and not (valid_source and valid_target):
-            raise UsageError("a validation set has two sides: give both --valid-source and --valid-target, or neither")
-        valid = open_pairs(several(valid_source), several(valid_target), several(valid_pairs), fields)
-    return train_pairs(Path(run), corpus, valid, preset, settings, console or Console(stderr=True, soft_wrap=True))
+    ranks = join()
+    if not ranks.is_first:
+        follow(Path(run), ranks)
+        return load_translator(Path(run))
+    with ranks.answering():
+        check_run_folder(Path(run))
+        corpus = open_pairs(several(source), several(target), several(pairs), fields)
+        valid = None
+        if valid_source or valid_target or valid_pairs:
+            if not valid_pairs and not (valid_source and valid_target):
+                raise UsageError(
+                    "a validation set has two sides: give both --valid-source and --valid-target, or neither"
+                )
+            valid = open_pairs(several(valid_source), several(valid_target), several(valid_pairs), fields)
+        console = console or Console(stderr=True, soft_wrap=True)
+        return train_pairs(Path(run), corpus, valid, preset, settings, console, ranks)
 
 
 def several(paths: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
@@ -92,6 +104,7 @@ def train_pairs(
     preset: str | None,
     settings: Sequence[Layer],
     console: Console,
+    ranks: Ranks = ALONE,
 ) -> Translator:
     """Train a translator from pairs: choose, say what was chosen, train, save."""
     check_run_folder(run)
@@ -103,19 +116,18 @@ def train_pairs(
         prepared = prepare(pairs, valid, preset, settings, run / DATA, say, inputs)
         config = prepared.config
         check_same_settings(run, config)
-        if is_finished(run, say):
+        if is_finished(run, say, ranks):
             return load_translator(run)
-        torch.manual_seed(config.train.seed)
-        folder = model_folder(prepared, Transformer(config.model))
-        batches = partial(stream, prepared.examples, config.data.batch_tokens, config.train.seed)
+        folder = model_folder(prepared, make_model(config))
         validate = make_validate(folder, prepared)
-        return Translator(train_folder(run, config, inputs, folder, batches, validate, console))
+        return Translator(train_folder(run, config, inputs, folder, validate, console, ranks))
 
 
-def is_finished(run: Path, say: Say) -> bool:
-    """Whether a run has its model already; then that is said."""
+def is_finished(run: Path, say: Say, ranks: Ranks) -> bool:
+    """Whether a run has its model already; then that is said, and the other ranks are told that there is nothing to do."""
     if not (run / MODEL).exists():
         return False
+    ranks.once(lambda: None)
     say(f"{run} is finished: its model is in {run / MODEL}")
     return True
 
@@ -125,15 +137,19 @@ def train_folder(
     config: Config,
     inputs: Mapping[str, Any],
     folder: ModelFolder,
-    batches: Batches,
     validate: Validate,
     console: Console,
+    ranks: Ranks,
 ) -> ModelFolder:
     """Train a model in a run folder that is held, from its last checkpoint if it has one, and save it there."""
     say = partial(console.print, highlight=False, markup=False)
     n_parameters = sum(parameter.numel() for parameter in folder.model.parameters())
     say(f"model: {n_parameters:,} parameters")
+    if ranks.size > 1:
+        n_batches = ranks.size * config.train.accumulate
+        say(f"{ranks.size} processes: a step takes {n_batches} batches of {config.data.batch_tokens:,} pieces")
     create_run_folder(run, config, inputs)
+    ranks.once(lambda: config)
     facts = {
         "parameters": f"{n_parameters:,}",
         **{name: folder.card[name] for name in ("pairs", "pieces", "preset", "data_sha256") if name in folder.card},
@@ -150,7 +166,14 @@ def train_folder(
         Report(run / METRICS, config.train.steps, console, write_page=write_page) as report,
     ):
         trained = train_model(
-            folder.model, batches, config.train, run / CHECKPOINTS, validate=validate, observer=report, stop=stop
+            folder.model,
+            open_batches(run / DATA, config, ranks),
+            config.train,
+            run / CHECKPOINTS,
+            validate=validate,
+            observer=report,
+            stop=stop,
+            ranks=ranks,
         )
     folder.model.eval()
     final, state = trained.validation, trained.state
@@ -159,11 +182,59 @@ def train_folder(
     card = {**folder.card, "steps": state.step, "weights": trained.weights, "valid_loss": final.loss}
     finished = replace(folder, card=card)
     save_model(run / MODEL, finished)
+    ranks.leave()
     say(f"finished: {run / MODEL} has the weights of {trained.weights}: validation loss {final.loss:.3f}")
     return finished
 
 
-def model_folder(prepared: Prepared, model: Transformer) -> ModelFolder:
+def follow(run: Path, ranks: Ranks) -> None:
+    """Train as one of the ranks that are not the first: wait until that has prepared everything, then go along until its model is
+    saved."""
+    config: Config | None = ranks.once(lambda: None)
+    if config is None:  # there is nothing to do
+        return
+    with listening() as stop:
+        train_model(
+            make_model(config),
+            open_batches(run / DATA, config, ranks),
+            config.train,
+            run / CHECKPOINTS,
+            validate=unasked,
+            observer=Unseen(),
+            stop=stop,
+            ranks=ranks,
+        )
+    ranks.leave()
+
+
+def unasked() -> Validation:
+    """Only the first rank validates."""
+    raise AssertionError("the first rank validates")
+
+
+def make_model(config: Config) -> Transformer | LanguageModel:
+    """The model before its first step: a function of the settings, the seed among them."""
+    torch.manual_seed(config.train.seed)
+    return (Transformer if config.model.kind == "encoder-decoder" else LanguageModel)(config.model)
+
+
+def open_batches(folder: Path, config: Config, ranks: Ranks) -> Batches:
+    """A rank's batches of a prepared corpus."""
+    budget, seed = config.data.batch_tokens, config.train.seed
+    if config.model.kind == "encoder-decoder":
+        return partial(stream, open_examples(folder, config), budget, seed, rank=ranks.rank, n_ranks=ranks.size)
+    window = config.model.window
+    ids = Stream(open_shards(folder))
+    learnt = ids.between(0, len(ids) - n_valid_pieces(len(ids), window))
+    return partial(window_stream, learnt, window, budget, seed, rank=ranks.rank, n_ranks=ranks.size)
+
+
+def n_valid_pieces(n_pieces: int, window: int) -> int:
+    """How much of a text, at its end, is there to validate on: a tenth, and at least one window."""
+    return max(window + 1, int(n_pieces * VALID_SHARE))
+
+
+def model_folder(prepared: Prepared, model: Transformer | LanguageModel) -> ModelFolder:
     """The model with all it needs to read and write text, and a card that says where it comes from."""
     config = prepared.config
     return ModelFolder(

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 
 from transduce import evaluate
@@ -22,18 +21,22 @@ from transduce.app.prepared import (
 )
 from transduce.app.run import (
     DATA,
+    VALID_SHARE,
     check_run_folder,
     check_same_corpus,
     check_same_settings,
     check_settings,
+    follow,
     hold_run,
     is_finished,
+    make_model,
+    n_valid_pieces,
     train_folder,
 )
 from transduce.checkpoint import FolderConfig, ModelFolder
 from transduce.config import Config, Layer, resolve
 from transduce.data.shards import Stream, open_shards
-from transduce.data.windows import Text, encode_text, window_stream
+from transduce.data.windows import Text, encode_text
 from transduce.decode.generator import Generator
 from transduce.decode.load import load_generator
 from transduce.decode.sample import Sampling
@@ -46,9 +49,9 @@ from transduce.text.files import find_files
 from transduce.text.normal import normalise
 from transduce.text.vocabulary import choose_size, learn
 from transduce.training.loop import Validation
+from transduce.training.ranks import ALONE, Ranks, join
 
 KIND: Layer = {"model": {"kind": "decoder-only", "norm": "pre"}, "train": {"label_smoothing": 0.0}}
-VALID_SHARE = 0.1  # the last tenth of the text
 SAMPLE_TOKENS = 60
 ALL_CHARACTERS = 256_000
 
@@ -61,13 +64,24 @@ def train_text(
     console: Console | None = None,
 ) -> Generator:
     """Train a language model from text files, each a document, into the folder `run`."""
-    check_run_folder(Path(run))
-    source = TextFiles(find_files(files))
-    return train_documents(Path(run), source, preset, settings, console or Console(stderr=True, soft_wrap=True))
+    ranks = join()
+    if not ranks.is_first:
+        follow(Path(run), ranks)
+        return load_generator(Path(run))
+    with ranks.answering():
+        check_run_folder(Path(run))
+        source = TextFiles(find_files(files))
+        console = console or Console(stderr=True, soft_wrap=True)
+        return train_documents(Path(run), source, preset, settings, console, ranks)
 
 
 def train_documents(
-    run: Path, source: TextSource, preset: str | None, settings: Sequence[Layer], console: Console
+    run: Path,
+    source: TextSource,
+    preset: str | None,
+    settings: Sequence[Layer],
+    console: Console,
+    ranks: Ranks = ALONE,
 ) -> Generator:
     """Train a language model from documents: choose, say what was chosen, train, save."""
     check_run_folder(run)
@@ -79,14 +93,13 @@ def train_documents(
         manifest = find_prepared(run / DATA, inputs) or make_prepared(source, settings, run / DATA, inputs, say)
         shape, config = choose(manifest, run / DATA, preset, settings, say)
         check_same_settings(run, config)
-        train_ids, valid_ids = divide_text(Stream(open_shards(run / DATA)), config.model.window, say)
-        if is_finished(run, say):
+        valid_ids = validation_text(Stream(open_shards(run / DATA)), config.model.window, say)
+        if is_finished(run, say, ranks):
             return load_generator(run)
-        torch.manual_seed(config.train.seed)
         vocabulary, _ = load_vocabularies(run / DATA)
         folder = ModelFolder(
             config=FolderConfig(text=config.text, model=config.model, decode=config.decode),
-            model=LanguageModel(config.model),
+            model=make_model(config),
             source_vocabulary=vocabulary,
             target_vocabulary=vocabulary,
             card={
@@ -96,9 +109,8 @@ def train_documents(
                 "settings": config.model_dump(mode="json"),
             },
         )
-        batches = partial(window_stream, train_ids, config.model.window, config.data.batch_tokens, config.train.seed)
         validate = partial(validate_text, folder, valid_ids)
-        return Generator(train_folder(run, config, inputs, folder, batches, validate, console))
+        return Generator(train_folder(run, config, inputs, folder, validate, console, ranks))
 
 
 def make_prepared(
@@ -137,16 +149,16 @@ def choose(
     return shape, config
 
 
-def divide_text(ids: Stream, window: int, say: Say) -> tuple[Stream, Stream]:
-    """The text to learn from and its last tenth, to validate on; each must hold a window."""
-    n_valid = max(window + 1, int(len(ids) * VALID_SHARE))
+def validation_text(ids: Stream, window: int, say: Say) -> Stream:
+    """The end of the text, to validate on; it and what is before it must each hold a window."""
+    n_valid = n_valid_pieces(len(ids), window)
     if len(ids) - n_valid < window + 1:
         raise DataError(
             f"a text of {len(ids):,} pieces is too short for model.window = {window}: wanted at least {2 * (window + 1):,}, "
             "one window to learn from and one to validate on; give more text or a smaller window"
         )
     say(f"validation: the last {n_valid:,} of {len(ids):,} pieces")
-    return ids.between(0, len(ids) - n_valid), ids.between(len(ids) - n_valid, len(ids))
+    return ids.between(len(ids) - n_valid, len(ids))
 
 
 def validate_text(folder: ModelFolder, ids: Text) -> Validation:

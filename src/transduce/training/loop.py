@@ -16,6 +16,7 @@ from transduce.data.stream import Position
 from transduce.errors import DivergedError, StoppedError, StorageError
 from transduce.model import ModelConfig
 from transduce.training.allocator import keep_freed_memory
+from transduce.training.ranks import ALONE, Ranks
 from transduce.training.schedule import learning_rate
 from transduce.training.state import (
     State,
@@ -26,7 +27,7 @@ from transduce.training.state import (
     save_best,
     save_checkpoint,
 )
-from transduce.training.step import Model, make_optimizer, update
+from transduce.training.step import Model, make_optimizer, seed_step, update
 
 MOST_BAD = 3  # steps in a row that are not finite, before an older checkpoint is taken
 MOST_ROLLBACKS, LOWER = 2, 0.5  # times that happens; what the rate is multiplied by each time
@@ -81,6 +82,22 @@ class Observer(Protocol):
         """Something happened that somebody should know."""
 
 
+class Unseen:
+    """An observer that nobody reads: of a rank that is not the first."""
+
+    def on_start(self, saved: Path | None) -> None:
+        """Say nothing."""
+
+    def on_step(self, row: StepRow) -> None:
+        """Say nothing."""
+
+    def on_validation(self, step: int, validation: Validation) -> None:
+        """Say nothing."""
+
+    def on_note(self, text: str) -> None:
+        """Say nothing."""
+
+
 Validate = Callable[[], Validation]
 Batches = Callable[[Position], Iterator[tuple[Batch, Position]]]
 Stop = Callable[[], int | None]  # the number of the signal that asked for the end
@@ -100,24 +117,20 @@ def train(
     validate: Validate,
     observer: Observer,
     stop: Stop = never,
+    ranks: Ranks = ALONE,
 ) -> Trained:
     """Train until `config.steps`, or until validation has not improved for `config.patience` times.
 
     `batches_from` gives the batches from a position on; `validate` measures the model as it is at that moment; `stop` is asked
     after each step for a signal to end. Checkpoints go to `folder`; a training that left some there is taken up where it was. The
     model ends as the average of the last checkpoints (section 6.1), or as the best one if that has the lower validation loss.
+    With several ranks all of them call this; only the first one validates, saves, and ends with the final weights.
     """
     keep_freed_memory()
     optimizer = make_optimizer(model)
-    state = State()
-    saved, notes = newest_whole(folder)
-    for note in notes:
-        observer.on_note(note)
-    observer.on_start(saved)
-    if saved:
-        state = load_checkpoint(saved, model, optimizer)
+    keeper = Keeper(folder, model, optimizer, config, observer, ranks)
+    state = keeper.start()
     source = batches_from(state.position)
-    keeper = Keeper(folder, model, optimizer, config, observer)
     latest: Validation | None = None
     n_bad = 0
     model.train()
@@ -128,7 +141,8 @@ def train(
             batch, position = next(source)
             batches.append(batch)
         rate = learning_rate(step, config, model.config) * LOWER**state.n_rollbacks
-        loss = update(model, optimizer, batches, rate, config, observer.on_note)
+        seed_step(config.seed, step, ranks.rank)
+        loss, n_tokens = update(model, optimizer, batches, rate, config, observer.on_note, ranks)
         if not math.isfinite(loss):
             n_bad += 1
             where = f"epoch {state.position.epoch}, batch {state.position.batch} of pool {state.position.pool}"
@@ -142,12 +156,11 @@ def train(
             source, n_bad = batches_from(state.position), 0
             continue
         n_bad = 0
-        n_tokens = sum(batch.n_tokens for batch in batches)
         observer.on_step(StepRow(step, state.position.epoch, loss, rate, n_tokens, time.monotonic() - started))
         state = replace(state, step=step, position=position)
         is_last = step == config.steps
         if step % config.validate_every == 0 or is_last:
-            latest = measure(model, validate)
+            latest = ranks.once(lambda: measure(model, validate))
             if not math.isfinite(latest.loss):
                 state = keeper.roll_back(state, step, "the validation loss")
                 source = batches_from(state.position)
@@ -156,7 +169,7 @@ def train(
             state = state.validated(latest.loss)
             if state.best_step == step:
                 keeper.save_best(state)
-        signal_number = stop()
+        signal_number = ranks.largest(stop() or 0) or None
         is_end = is_last or state.n_stale >= config.patience
         if step % config.save_every == 0 or is_end or keeper.is_behind(step) or signal_number is not None:
             keeper.save(state, must=is_end or signal_number is not None)
@@ -165,6 +178,13 @@ def train(
             raise StoppedError(
                 f"{name}: stopped after step {step}, which is saved; the same command continues", signal_number
             )
+    return ranks.once(lambda: finish(model, state, config, folder, validate, latest))
+
+
+def finish(
+    model: Model, state: State, config: TrainConfig, folder: Path, validate: Validate, latest: Validation | None
+) -> Trained:
+    """Give the model its final weights and measure them. `latest` is the measure of the last step, if it was taken."""
     steps = average_checkpoints(folder, model, config.save_every, config.average_last)
     averaged = latest if latest is not None and steps == [state.step] else measure(model, validate)
     if averaged.loss <= state.best_loss:
@@ -184,11 +204,26 @@ class Keeper:
         optimizer: torch.optim.Optimizer,
         config: TrainConfig,
         observer: Observer,
+        ranks: Ranks,
     ) -> None:
         self._folder, self._model, self._optimizer, self._config = folder, model, optimizer, config
-        self._observer = observer
+        self._observer, self._ranks = observer, ranks
         self._n_failed = 0
         self._retry_at: int | None = None
+
+    def start(self) -> State:
+        """Where to begin: at the newest checkpoint that is whole, if there is one."""
+        saved, notes = self._ranks.once(lambda: newest_whole(self._folder))
+        for note in notes:
+            self._observer.on_note(note)
+        self._observer.on_start(saved)
+        state = load_checkpoint(saved, self._model, self._optimizer) if saved else State()
+        if saved and state.n_ranks != self._ranks.size:
+            self._observer.on_note(
+                f"this training had {state.n_ranks} processes until step {state.step}, now it has {self._ranks.size}: the "
+                "order of its batches stays, but it will not be the same to the last bit"
+            )
+        return replace(state, n_ranks=self._ranks.size)
 
     def is_behind(self, step: int) -> bool:
         """Whether a checkpoint that could not be written should be tried again."""
@@ -196,6 +231,8 @@ class Keeper:
 
     def save(self, state: State, must: bool) -> None:
         """Write a checkpoint. If that fails, training goes on and it is tried again later, a few times, unless it must be now."""
+        if not self._ranks.is_first:
+            return
         try:
             save_checkpoint(
                 self._folder,
@@ -218,6 +255,8 @@ class Keeper:
 
     def save_best(self, state: State) -> None:
         """Write the best weights so far, if there is room."""
+        if not self._ranks.is_first:
+            return
         try:
             save_best(self._folder, state, self._model)
         except StorageError as error:
@@ -225,7 +264,7 @@ class Keeper:
 
     def roll_back(self, state: State, step: int, what: str) -> State:
         """Go back to the last checkpoint, with a lower rate; give up if there is none or it was tried before."""
-        saved, _ = newest_whole(self._folder)
+        saved, _ = self._ranks.once(lambda: newest_whole(self._folder))
         if saved is None or state.n_rollbacks >= MOST_ROLLBACKS:
             raise diverged(step, what, saved, self._config, self._model.config)
         found = load_checkpoint(saved, self._model, self._optimizer)
@@ -233,7 +272,7 @@ class Keeper:
         self._observer.on_note(
             f"step {step}: {what} is not a finite number; back to {saved.name} with {LOWER**n_rollbacks:g} of the rate"
         )
-        return replace(found, n_rollbacks=n_rollbacks)
+        return replace(found, n_rollbacks=n_rollbacks, n_ranks=self._ranks.size)
 
 
 def measure(model: Model, validate: Validate) -> Validation:

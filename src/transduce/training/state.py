@@ -21,7 +21,6 @@ from transduce.storage import PARTIAL, read_json, sha256, to_json, write_folder
 
 OPTIMIZER, STATE, BEST = "optimizer.safetensors", "state.json", "best"
 START = Position()
-RANDOM = "random"  # the name of torch's random state among the optimizer's tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +33,7 @@ class State:
     best_step: int = 0
     n_stale: int = 0  # validations since the best one
     n_rollbacks: int = 0  # how often the numbers were left and an older checkpoint taken
+    n_ranks: int = 1  # processes that made the last step
 
     def validated(self, loss: float) -> "State":
         """The state after a validation."""
@@ -57,7 +57,7 @@ def save_checkpoint(
     """
     files = {
         WEIGHTS: save(weights_of(model)),
-        OPTIMIZER: save({**_optimizer_tensors(model, optimizer), RANDOM: torch.get_rng_state()}),
+        OPTIMIZER: save(_optimizer_tensors(model, optimizer)),
         STATE: to_json(asdict(state)),
     }
     write_checked(folder / f"step-{state.step:08d}", files)
@@ -122,12 +122,10 @@ def newest_whole(folder: Path) -> tuple[Path | None, list[str]]:
 
 
 def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
-    """Put a training back where it was: weights, optimiser, random numbers; the rest is returned."""
+    """Put a training back where it was: weights and optimiser; the rest is returned. Random numbers follow from the step."""
     values = read_json(path / STATE)
     load_weights(model, load_weights_file(path / WEIGHTS), path / WEIGHTS)
-    tensors = load_weights_file(path / OPTIMIZER)
-    torch.set_rng_state(tensors.pop(RANDOM))
-    _restore_optimizer(model, optimizer, tensors)
+    _restore_optimizer(model, optimizer, load_weights_file(path / OPTIMIZER))
     return State(**{**values, "position": Position(*values["position"])})
 
 

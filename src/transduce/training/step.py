@@ -3,7 +3,9 @@
 import contextlib
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -12,11 +14,19 @@ from transduce.data.batch import Batch
 from transduce.model import LanguageModel, Transformer
 from transduce.text.vocabulary import PAD
 from transduce.training.loss import batch_loss
+from transduce.training.ranks import ALONE, Ranks
 
 BETAS, EPSILON = (0.9, 0.98), 1e-9  # of Adam, section 5.3
 OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")
 
 Model = Transformer | LanguageModel
+
+
+class Stepped(NamedTuple):
+    """What a step did."""
+
+    loss: float  # nats a token, with label smoothing; not a number if the step was not made
+    n_tokens: int
 
 
 def make_optimizer(model: nn.Module) -> torch.optim.Adam:
@@ -31,16 +41,35 @@ def update(
     rate: float,
     config: TrainConfig,
     note: Callable[[str], None] = lambda text: None,
-) -> float:
-    """One step: gradients of all batches, each summed loss divided by the tokens of the whole step; returns the loss a token.
+    ranks: Ranks = ALONE,
+) -> Stepped:
+    """One step: gradients of all batches of all ranks, each summed loss divided by the tokens of the whole step.
 
-    If the loss or a gradient is not finite, nothing is changed and the answer is not a number. If memory runs out, every batch is
-    cut in two and the step made again: the same gradients, by smaller products.
+    If the loss or a gradient is not finite, nothing is changed and the loss is not a number.
+    """
+    n_tokens = ranks.add(sum(batch.n_tokens for batch in batches))
+    total = ranks.add_gradients(model, gradients(model, batches, n_tokens, config, note))
+    norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf)
+    is_finite = math.isfinite(total) and bool(norm.isfinite())
+    if is_finite:
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
+    optimizer.zero_grad()
+    return Stepped(total if is_finite else math.nan, n_tokens)
+
+
+def gradients(
+    model: Model, batches: Sequence[Batch], n_tokens: int, config: TrainConfig, note: Callable[[str], None]
+) -> float:
+    """Add up the gradients of batches, as a part of a step of so many tokens; returns their part of the loss a token.
+
+    If memory runs out, every batch is cut in two and all is made again: the same gradients, by smaller products.
     """
     try:
-        total = gradients(model, batches, config)
+        return sum(backward(model, batch, n_tokens, config) for batch in batches)
     except (RuntimeError, MemoryError) as error:
-        optimizer.zero_grad()
+        model.zero_grad()
         smaller = [half for batch in batches for half in halves(batch)]
         if not is_out_of_memory(error) or len(smaller) == len(batches):
             raise
@@ -48,28 +77,20 @@ def update(
         note(
             f"out of memory: the step is made of smaller batches, {largest:,} pieces each (a lower data.batch_tokens avoids this)"
         )
-        return update(model, optimizer, smaller, rate, config, note)
-    norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf)
-    if not (math.isfinite(total) and norm.isfinite()):
-        optimizer.zero_grad()
-        return math.nan
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-    optimizer.step()
-    optimizer.zero_grad()
-    return total
+    return gradients(model, smaller, n_tokens, config, note)
 
 
-def gradients(model: Model, batches: Sequence[Batch], config: TrainConfig) -> float:
-    """Add up the gradients of batches; returns the loss a token."""
-    n_tokens = sum(batch.n_tokens for batch in batches)
-    total = 0.0
-    for batch in batches:
-        with autocast(config):
-            loss = batch_loss(model, batch, config.label_smoothing) / n_tokens
-        loss.backward()  # type: ignore[no-untyped-call]  # torch's own
-        total += loss.item()
-    return total
+def backward(model: Model, batch: Batch, n_tokens: int, config: TrainConfig) -> float:
+    """Add the gradient of a batch to those that are there; returns its loss."""
+    with autocast(config):
+        loss = batch_loss(model, batch, config.label_smoothing) / n_tokens
+    loss.backward()  # type: ignore[no-untyped-call]  # torch's own
+    return loss.item()
+
+
+def seed_step(seed: int, step: int, rank: int) -> None:
+    """The random numbers of a step are a function of these three: nothing of them need be saved."""
+    torch.manual_seed(int(np.random.SeedSequence([seed, step, rank]).generate_state(1)[0]))
 
 
 def halves(batch: Batch) -> list[Batch]:

@@ -1,0 +1,122 @@
+"""`train --processes N`: the same command N times on this machine, as ranks of one training, each with its share of the cores."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from types import FrameType
+
+from transduce.app.prepared import Say
+from transduce.errors import RankError
+
+MOST_RESTARTS = 3
+LAST_WORDS = 5.0  # seconds the other ranks have to end by themselves once one has ended
+PARENT = "TRANSDUCE_PARENT"  # the environment variable: the number of a pipe that closes when the launcher ends
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+
+Processes = Sequence["subprocess.Popen[bytes]"]
+
+
+def launch(arguments: Sequence[str], n_processes: int, say: Say) -> int:
+    """Run `transduce` with these arguments as so many ranks; returns the exit code.
+
+    If a rank is killed or the ranks lose contact, all are ended and started again, from the last checkpoint; a few times.
+    """
+    for n_left in reversed(range(MOST_RESTARTS + 1)):
+        with started(arguments, n_processes) as ranks:
+            codes = wait(ranks)
+        if not is_lost(codes):
+            return next((code for code in codes if code not in (0, RankError.exit_code)), 0)
+        then = f"all {n_processes} start again, {n_left} more times at most" if n_left else "given up"
+        say(f"note: {what_happened(codes)}: {then}")
+    return RankError.exit_code
+
+
+@contextlib.contextmanager
+def started(arguments: Sequence[str], n_processes: int) -> Iterator[Processes]:
+    """The ranks, running; signals to this process go on to them, and they end with it, however it ends."""
+    inner, outer = os.pipe()  # nobody writes: the ranks wait for it to close
+    environment = {
+        **os.environ,
+        "WORLD_SIZE": str(n_processes),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "GLOO_SOCKET_IFNAME": "lo" if sys.platform.startswith("linux") else "lo0",
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // n_processes))),
+        "TORCH_CPP_LOG_LEVEL": "ERROR",  # what there is to say, the ranks say
+        PARENT: str(inner),
+    }
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-m", "transduce", *arguments],
+            env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdin=None if rank == 0 else subprocess.DEVNULL,
+            pass_fds=[inner],
+            start_new_session=True,  # a terminal's Ctrl-C reaches this process only, and each rank once
+        )
+        for rank in range(n_processes)
+    ]
+    os.close(inner)
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        for rank in ranks:
+            rank.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in FORWARDED}
+    try:
+        yield ranks
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+        os.close(outer)
+
+
+def wait(ranks: Processes) -> list[int]:
+    """The exit codes of all ranks; once one has failed the others have a moment to end by themselves."""
+    deadline: float | None = None
+    while True:
+        codes = [rank.poll() for rank in ranks]
+        if all(code is not None for code in codes) or (deadline and time.monotonic() > deadline):
+            return [code for code in codes if code is not None]
+        if deadline is None and any(codes):
+            deadline = time.monotonic() + LAST_WORDS
+        time.sleep(0.05)
+
+
+def is_lost(codes: Sequence[int]) -> bool:
+    """Whether a rank was killed, or all that went wrong is that ranks lost contact."""
+    failed = [code for code in codes if code]
+    return any(code < 0 for code in failed) or (bool(failed) and all(code == RankError.exit_code for code in failed))
+
+
+def what_happened(codes: Sequence[int]) -> str:
+    """The end of some ranks, in words."""
+    killed = [signal.Signals(-code).name for code in codes if code < 0]
+    return f"a process was ended by {killed[0]}" if killed else "the processes lost contact"
+
+
+def free_port() -> int:
+    """A port of this machine that nobody uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def end_with_parent() -> None:
+    """In a rank: end when the launcher does, even if that was killed."""
+    if PARENT not in os.environ:
+        return
+
+    def watch(pipe: int) -> None:
+        os.read(pipe, 1)  # returns when the other end is closed
+        os._exit(1)
+
+    threading.Thread(target=watch, args=(int(os.environ.pop(PARENT)),), daemon=True).start()

@@ -1,0 +1,196 @@
+"""Several processes that train one model: who this one is, and what they tell each other.
+
+Each rank takes its own batches; gradients are added up over all of them, so every rank makes the same step. The first rank alone
+validates, saves and speaks. Nothing here knows how the ranks were started: torchrun and `train --processes` set the same variables.
+"""
+
+import atexit
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch import distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore, rendezvous  # type: ignore[attr-defined]  # they are there
+
+from transduce.errors import RankError, TransduceError
+
+TIMEOUT = "TRANSDUCE_RANK_TIMEOUT"  # the environment variable: seconds a rank waits for another in a step
+SECONDS = 300
+REPORT_SECONDS = 1.0
+WAIT = timedelta(
+    hours=12
+)  # for what the first rank does alone: preparing a corpus, validating. A rank that dies is seen at once
+T = TypeVar("T")
+
+
+class Ranks:
+    """The processes of a training, seen from one of them. This one trains alone; `Group` has company."""
+
+    rank, size = 0, 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the one that validates, saves and speaks."""
+        return self.rank == 0
+
+    def once(self, make: Callable[[], T]) -> T:
+        """What the first rank made, known to all. If that raised one of our errors, all raise it."""
+        return make()
+
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        """If the first rank fails before its first `once`, for which the others wait, they are told."""
+        yield
+
+    def add(self, number: int) -> int:
+        """The sum over all ranks."""
+        return number
+
+    def largest(self, number: int) -> int:
+        """The largest over all ranks."""
+        return number
+
+    def add_gradients(self, model: nn.Module, loss: float) -> float:
+        """Give every rank the sum of all gradients, and of the losses."""
+        return loss
+
+    def leave(self) -> None:
+        """The training has ended."""
+
+
+ALONE = Ranks()
+
+
+class Group(Ranks):
+    """Ranks that reach each other over the network, through torch.distributed."""
+
+    def __init__(self, store: Any, rank: int, size: int, seconds: float) -> None:
+        self.rank, self.size, self._seconds = rank, size, seconds
+        self._store, self._has_told = store, False
+        backend = "nccl" if torch.cuda.is_available() else "gloo"
+        self._call(
+            lambda: dist.init_process_group(
+                backend, store=store, rank=rank, world_size=size, timeout=timedelta(seconds=seconds)
+            )
+        )
+        atexit.register(close)
+        self._prompt = self._call(lambda: dist.new_group(backend="gloo", timeout=timedelta(seconds=seconds)))
+        self._patient = self._call(lambda: dist.new_group(backend="gloo", timeout=WAIT))
+
+    def once(self, make: Callable[[], T]) -> T:
+        """What the first rank made, known to all. If that raised one of our errors, all raise it."""
+        answer: T | TransduceError | None = None
+        if self.is_first:
+            try:
+                answer = make()
+            except TransduceError as error:
+                answer = error
+        told = self._tell(answer)
+        if isinstance(told, TransduceError):
+            raise told
+        found: T = told
+        return found
+
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        """If the first rank fails before its first `once`, for which the others wait, they are told."""
+        try:
+            yield
+        except TransduceError as error:
+            if self.is_first and not self._has_told:
+                self._tell(error)
+            raise
+
+    def add(self, number: int) -> int:
+        """The sum over all ranks."""
+        return self._reduce(number, dist.ReduceOp.SUM)
+
+    def largest(self, number: int) -> int:
+        """The largest over all ranks."""
+        return self._reduce(number, dist.ReduceOp.MAX)
+
+    def add_gradients(self, model: nn.Module, loss: float) -> float:
+        """Give every rank the sum of all gradients, and of the losses: in one exchange."""
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        parts = [torch.zeros_like(each) if each.grad is None else each.grad for each in parameters]
+        together = torch.cat([*(part.flatten() for part in parts), parts[0].new_tensor([loss])])
+        self._all_reduce(together, dist.ReduceOp.SUM, None)
+        first = 0
+        for parameter in parameters:
+            parameter.grad = together[first : first + parameter.numel()].view_as(parameter)
+            first += parameter.numel()
+        return together[-1].item()
+
+    def leave(self) -> None:
+        """Part in peace: wait for the others, so that none of them finds a closed door."""
+        self.once(lambda: None)
+        close()
+
+    def _tell(self, answer: Any) -> Any:
+        told = [answer]
+        self._has_told = True
+        self._call(lambda: dist.broadcast_object_list(told, src=0, group=self._patient))
+        return told[0]
+
+    def _reduce(self, number: int, operation: Any) -> int:
+        tensor = torch.tensor([number])
+        self._all_reduce(tensor, operation, self._prompt)
+        return int(tensor.item())
+
+    def _all_reduce(self, tensor: Tensor, operation: Any, group: Any) -> None:
+        self._call(lambda: dist.all_reduce(tensor, operation, group))
+
+    def _call(self, exchange: Callable[[], T]) -> T:
+        """An exchange with the others; if it fails, say who is silent."""
+        try:
+            return exchange()
+        except RuntimeError as error:  # torch.distributed raises this and its children
+            raise RankError(
+                f"rank {self.rank} of {self.size} lost contact{self._who_is_silent()}: {first_line(error)}. Started again, the "
+                f"training goes on from its last checkpoint; a step that may take over {self._seconds:.0f} seconds wants a "
+                f"larger {TIMEOUT}"
+            ) from None
+
+    def _who_is_silent(self) -> str:
+        """Of the ranks that lost contact, those that do not report it as well: they are gone, or hang."""
+        try:
+            self._store.set(f"lost/{self.rank}", "")
+            time.sleep(REPORT_SECONDS)
+            silent = [str(rank) for rank in range(self.size) if not self._store.check([f"lost/{rank}"])]
+        except RuntimeError:  # the store lives with the first rank
+            silent = ["0"]
+        return f" with rank {', '.join(silent)}" if silent else ""
+
+
+def close() -> None:
+    """Let go of the connections; a process that ends with them open may be aborted by torch."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, without what torch adds about itself."""
+    return str(error).strip().split("\n")[0][:200]
+
+
+def join() -> Ranks:
+    """The ranks that the environment names, as torchrun does: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT. None named: alone.
+
+    After a restart torchrun keeps its store, and with it the addresses of ranks that are dead: names are told apart by the attempt.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return ALONE
+    if dist.is_initialized():
+        raise RankError("this process has joined other ranks already: one training at a time")
+    seconds = float(os.environ.get(TIMEOUT, SECONDS))
+    try:
+        store, rank, size = next(rendezvous("env://", timeout=timedelta(seconds=seconds)))
+    except (RuntimeError, ValueError) as error:
+        raise RankError(f"rank {os.environ.get('RANK')} cannot reach the others: {first_line(error)}") from None
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return Group(PrefixStore(f"attempt_{attempt}", store), rank, size, seconds)
