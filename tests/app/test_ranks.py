@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.app.conftest import write_grammar
 from tests.app.test_signals import SETTINGS, finish, wait_for, weights
 from transduce.app.launch import is_lost, what_happened
 from transduce.checkpoint import load_weights_file
@@ -38,13 +39,8 @@ def is_running(pid: int) -> bool:
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Corpus, str, Path]:
     """A corpus, and the weights and the folder of an undisturbed training of two processes on it."""
-    from transduce.text.grammar import generate
-
     folder = tmp_path_factory.mktemp("two")
-    pairs = list(generate("en-it", 300, seed=5))
-    corpus = folder / "train.en", folder / "train.it"
-    corpus[0].write_text("".join(f"{pair.source}\n" for pair in pairs), encoding="utf-8")
-    corpus[1].write_text("".join(f"{pair.target}\n" for pair in pairs), encoding="utf-8")
+    corpus = write_grammar(folder)
     code, err = finish(start(folder / "run", corpus, "--processes", "2"))
     assert code == 0, err
     assert "2 processes: a step takes 2 batches of 256 pieces\n" in err

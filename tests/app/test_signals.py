@@ -1,6 +1,7 @@
 """Signals to a training in a process of its own."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.app.conftest import write_grammar
 from transduce.storage import sha256
 
 STEPS = 24
@@ -20,8 +22,9 @@ SETTINGS = [
 ]
 
 
-def start(run: Path, corpus: tuple[Path, Path]) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "transduce", "train", run, "--source", corpus[0], "--target", corpus[1], *SETTINGS]
+def start(run: Path, corpus: tuple[Path, Path], *before: str) -> "subprocess.Popen[bytes]":
+    files = ["--source", corpus[0], "--target", corpus[1]]
+    command = [*before, sys.executable, "-m", "transduce", "train", run, *files, *SETTINGS]
     return subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE)
 
 
@@ -44,13 +47,8 @@ def weights(run: Path) -> str:
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> tuple[tuple[Path, Path], str]:
     """A corpus and the weights of a training on it that nobody disturbed."""
-    from transduce.text.grammar import generate
-
     folder = tmp_path_factory.mktemp("straight")
-    pairs = list(generate("en-it", 300, seed=5))
-    corpus = folder / "train.en", folder / "train.it"
-    corpus[0].write_text("".join(f"{pair.source}\n" for pair in pairs), encoding="utf-8")
-    corpus[1].write_text("".join(f"{pair.target}\n" for pair in pairs), encoding="utf-8")
+    corpus = write_grammar(folder)
     code, err = finish(start(folder / "run", corpus))
     assert code == 0, err
     return corpus, weights(folder / "run")
@@ -77,7 +75,7 @@ def test_a_signal_lets_the_step_finish_saves_and_the_same_command_ends_in_the_sa
     assert weights(tmp_path / "run") == wanted
 
 
-@pytest.mark.parametrize("moment", ["run.toml", "checkpoints/step-00000008", "checkpoints/step-00000016"])
+@pytest.mark.parametrize("moment", ["run.toml", "checkpoints/step-00000008"])
 def test_a_killed_training_ends_in_the_same_weights(straight: Straight, tmp_path: Path, moment: str) -> None:
     corpus, wanted = straight
     process = start(tmp_path / "run", corpus)
@@ -87,6 +85,24 @@ def test_a_killed_training_ends_in_the_same_weights(straight: Straight, tmp_path
     returned, err = finish(start(tmp_path / "run", corpus))
     assert returned == 0, err
     assert "note: the training before ended without a word (process" in err
+    assert weights(tmp_path / "run") == wanted
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed: no kill inside a system call")
+def test_a_training_killed_while_it_renames_a_checkpoint_ends_in_the_same_weights(
+    straight: Straight, tmp_path: Path
+) -> None:
+    corpus, wanted = straight
+    shutil.copytree(
+        corpus[0].parent / "run" / "data", tmp_path / "run" / "data"
+    )  # so that the third rename is a checkpoint's
+    inject = ("-f", "-o", "/dev/null", "-e", "trace=rename", "-e", "inject=rename:signal=SIGKILL:when=3")
+    code, err = finish(start(tmp_path / "run", corpus, "strace", *inject))
+    assert code in (-9, 137), err
+    assert (tmp_path / "run" / "checkpoints" / "step-00000008.partial").is_dir()
+    code, err = finish(start(tmp_path / "run", corpus))
+    assert code == 0, err
+    assert "note: removed step-00000008.partial, which was not finished when the training ended" in err
     assert weights(tmp_path / "run") == wanted
 
 

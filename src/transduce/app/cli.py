@@ -164,6 +164,9 @@ def train(
     processes: Annotated[
         int, typer.Option(min=1, max=1024, help="that train together, each on batches and cores of its own")
     ] = 1,
+    verify_resume: Annotated[
+        bool, typer.Option("--verify-resume", help="only prove that this training, killed, ends in the same weights")
+    ] = False,
 ) -> None:
     """Train a translator from two text files, or a language model from one. Everything you leave out is chosen from the corpus.
 
@@ -183,6 +186,12 @@ def train(
     )
     _keep_pipes()
     settings = _layers(config, assignments, languages)
+    if verify_resume:
+        from transduce.app.verify import verify_resume as verify
+
+        arguments = [argument for argument in sys.argv[1:] if argument != "--verify-resume"]
+        verify(run, arguments, partial(_stderr().print, highlight=False, markup=False))
+        return
     if processes > 1:
         _train_together(processes)
     if text:

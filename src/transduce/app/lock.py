@@ -35,3 +35,13 @@ def held(folder: Path) -> Iterator[str]:
             yield before
         finally:
             file.truncate(0)
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a process holds a folder."""
+    try:
+        with (folder / LOCK).open("a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False

@@ -7,6 +7,7 @@ validates, saves and speaks. Nothing here knows how the ranks were started: torc
 import atexit
 import contextlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -174,8 +175,8 @@ def close() -> None:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, without what torch adds about itself."""
-    return str(error).strip().split("\n")[0][:200]
+    """What an error says, without what torch adds about its own source."""
+    return re.sub(r"^\[\S+\] ", "", str(error).strip().split("\n")[0])[:200].rstrip(".")
 
 
 def join() -> Ranks:

@@ -1,0 +1,57 @@
+"""`transduce train RUN ... --verify-resume` as people type it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.app.test_signals import SETTINGS, finish
+from transduce.app import verify
+from transduce.errors import TransduceError
+
+
+def command(run: Path, corpus: tuple[Path, Path], *options: str) -> list[str]:
+    files = ["--source", str(corpus[0]), "--target", str(corpus[1])]
+    return [sys.executable, "-m", "transduce", "train", str(run), *files, *SETTINGS, *options, "--verify-resume"]
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    return finish(subprocess.Popen(arguments, stderr=subprocess.PIPE))
+
+
+def test_killed_twice_the_weights_are_the_same_and_nothing_is_left(grammar_files: tuple[Path, Path]) -> None:
+    folder = grammar_files[0].parent
+    code, err = run(*command(folder / "run", grammar_files))
+    assert code == 0, err
+    assert "broken: kill -9 after step 4\nbroken: kill -9 after step 8\nresume is exact here" in err
+    assert {path.name for path in folder.iterdir()} == {path.name for path in grammar_files}
+
+
+def test_other_weights_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def train_until(moment: Path, folder: Path, run: Path, arguments: list[str]) -> None:
+        (folder / "data").mkdir(parents=True, exist_ok=True)
+        (folder / "model").mkdir(exist_ok=True)
+        (folder / "model" / "model.safetensors").write_text(folder.name)
+
+    monkeypatch.setattr(verify, "train_until", train_until)
+    with pytest.raises(TransduceError, match="resume is not exact here: 12 steps straight end in weights"):
+        verify.verify_resume(tmp_path / "run", ["train", str(tmp_path / "run")], lambda text: None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_train_refuses_is_refused_with_its_code(grammar_files: tuple[Path, Path]) -> None:
+    source, target = grammar_files
+    code, err = run(*command(source.parent / "run", (source, source.parent / "missing")))
+    assert (code, err.splitlines()[-1]) == (66, f"transduce: no file {source.parent / 'missing'}")
+    code, err = run(*command(source.parent / "run", (Path("-"), target)))
+    assert (code, err) == (
+        2,
+        "transduce: --verify-resume reads the corpus several times: give files, not standard input\n",
+    )
+    (source.parent / "run.verify").mkdir()
+    code, err = run(*command(source.parent / "run", grammar_files))
+    assert (code, err.strip()) == (
+        73,
+        f"transduce: {source.parent / 'run.verify'} is there already, perhaps from another check: remove it",
+    )
