@@ -3,13 +3,14 @@ PYTHON ?= python3
 BIN    := .venv/bin
 PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet
 
-.PHONY: help demo test test-slow check bench-lm builtin picture clean
+.PHONY: help demo test test-slow check bench-lm bench-train builtin picture clean
 help:
 	@echo "make demo        train English -> Italian here and now and watch it translate"
 	@echo "make test        format, lint, types, tests, README commands"
 	@echo "make test-slow   the long proofs"
 	@echo "make check       format, lint and types only"
 	@echo "make bench-lm    language-model training beside a plain PyTorch loop (DATA=folder of tinyshakespeare.txt)"
+	@echo "make bench-train training beside torch.nn.Transformer and Marian (DATA=folder of Multi30k)"
 	@echo "make builtin     train the model that ships inside the package again"
 	@echo "make picture     make the picture in the README again"
 
@@ -50,11 +51,15 @@ test-slow: .venv/.dev .venv/.strace
 bench-lm: .venv/.run
 	$(BIN)/python bench/lm.py $(if $(DATA),--data $(DATA))
 
+bench-train: .venv/.run
+	@$(PIP) -r bench/requirements.txt
+	$(BIN)/python bench/train.py $(if $(DATA),--data $(DATA))
+
 builtin: .venv/.run
-	GOMP_SPINCOUNT=1000 $(BIN)/python -m transduce.app.builtin
+	GOMP_SPINCOUNT=10000 $(BIN)/python -m transduce.app.builtin
 
 picture: .venv/.run
-	GOMP_SPINCOUNT=1000 $(BIN)/python docs/picture.py
+	GOMP_SPINCOUNT=10000 $(BIN)/python docs/picture.py
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .hypothesis

@@ -1,11 +1,12 @@
 """Training a translator: ours beside torch.nn.Transformer and Hugging Face Marian, the same batches of Multi30k, interleaved.
 
-    python bench/train.py --data DIR [--only tiny|small|base|ranks] [--rounds 5]
+    python bench/train.py --data DIR [--only tiny|small|base] [--rounds 5]
 
 DIR holds train.en.gz and train.de.gz; without it generated pairs are used. Every side is a process of its own that makes one step
 when it is told to, so all of them meet the same noise, step by step. A peer *as it comes* is the library with its defaults and
 torch.optim.Adam; *tuned* it has glibc told to keep its memory, fused Adam and, where the processor multiplies in bfloat16,
-autocast. A JSON line per measurement and one per bar.
+autocast. Ours runs as one process, as one of a single thread, and as two of a single thread each, which take a batch each and
+add their gradients: `train --processes 2`. A JSON line per measurement and one per bar.
 """
 
 import argparse
@@ -30,6 +31,7 @@ BARS = {
     "small": (2.2, 1.2),
     "base": (1.8, 1.1),
 }  # against peers as they come, against the best tuned
+SINGLE, TWO = "ours, 1 thread", "ours, 2 processes"
 PEERS = ("torch", "marian eager", "marian sdpa")
 Step = Callable[[int], None]
 
@@ -78,15 +80,22 @@ def read_batches(path: Path) -> tuple[int, list[Any]]:
 
 
 def ours(shape: Any, size: int, batches: list[Any]) -> Step:
+    """As `train` does it; with several processes the second takes the batch after the one it is told."""
     from transduce.config import ModelConfig, TrainConfig
     from transduce.model import Transformer
     from transduce.training.allocator import keep_freed_memory
+    from transduce.training.ranks import join
     from transduce.training.step import make_optimizer, update
 
     keep_freed_memory()
+    ranks = join()
     model = Transformer(ModelConfig(**shape, vocab_size=size)).train()
     optimizer, config = make_optimizer(model), TrainConfig(label_smoothing=SMOOTHING)
-    return lambda number: update(model, optimizer, [batches[number]], 1e-4, config) and None
+
+    def step(number: int) -> None:
+        update(model, optimizer, [batches[(number + ranks.rank) % len(batches)]], 1e-4, config, ranks=ranks)
+
+    return step
 
 
 def tuned_step(model: Any, loss_of: Callable[[Any], Any], batches: list[Any], is_tuned: bool) -> Step:
@@ -203,7 +212,7 @@ def has_bfloat16() -> bool:
 def serve(side: str, shape_name: str, path: Path) -> None:
     """One side: make the step of each number that comes, say how many seconds it took; at the end the memory."""
     if side.startswith("ours"):
-        os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # as the command line does
+        os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # as the command line does
     import torch
 
     from transduce.presets import preset
@@ -212,7 +221,7 @@ def serve(side: str, shape_name: str, path: Path) -> None:
     shape = preset(shape_name)["model"]
     size, batches = read_batches(path)
     peer, is_tuned = side.removesuffix(" tuned"), side.endswith(" tuned")
-    if peer == "ours":
+    if peer.startswith("ours"):
         step = ours(shape, size, batches)
     elif peer == "torch":
         step = torch_transformer(shape, size, batches, is_tuned)
@@ -226,25 +235,47 @@ def serve(side: str, shape_name: str, path: Path) -> None:
 
 
 class Side:
-    """A process that makes steps when told."""
+    """One process or two that make steps when told."""
 
     def __init__(self, name: str, shape: str, path: Path) -> None:
         self.name, self.memory = name, 0
+        self.n_processes = 2 if name == TWO else 1
+        environment = dict(os.environ)
+        if name in (TWO, SINGLE):
+            environment |= {"OMP_NUM_THREADS": "1"}
+        if name == TWO:
+            from transduce.app.launch import free_port
+
+            environment |= {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+            environment |= {"GLOO_SOCKET_IFNAME": "lo"}
         command = [sys.executable, __file__, "--side", name, "--only", shape, "--batches", str(path)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._processes = [
+            subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**environment, "RANK": str(rank)},
+            )
+            for rank in range(self.n_processes)
+        ]
 
     def step(self, number: int) -> float:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{number}\n")
-        self._process.stdin.flush()
-        seconds, self.memory = json.loads(self._process.stdout.readline())
-        return float(seconds)
+        """The seconds of a step: of the slower process."""
+        for process in self._processes:
+            assert process.stdin is not None
+            process.stdin.write(f"{number}\n")
+            process.stdin.flush()
+        answers = [json.loads(process.stdout.readline()) for process in self._processes if process.stdout]
+        self.memory = max(memory for _, memory in answers)
+        return max(float(seconds) for seconds, _ in answers)
 
     def end(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        for process in self._processes:
+            assert process.stdin is not None
+            process.stdin.close()
+        for process in self._processes:
+            process.wait()
 
 
 def products_peak() -> float:
@@ -278,7 +309,7 @@ def products_of(shape_name: str, path: Path, numbers: list[int]) -> float:
 def compare(shape: str, path: Path, rounds: int) -> None:
     """All sides of a shape, one step each in turn."""
     _, batches = read_batches(path)
-    names = ["ours", *PEERS, *(f"{peer} tuned" for peer in PEERS)]
+    names = ["ours", SINGLE, TWO, *PEERS, *(f"{peer} tuned" for peer in PEERS)]
     sides = [Side(name, shape, path) for name in names]
     n = STEPS[shape]
     for side in sides:
@@ -290,28 +321,39 @@ def compare(shape: str, path: Path, rounds: int) -> None:
         for k in numbers:
             for side in sides if number % 2 else reversed(sides):
                 seconds[side.name] += side.step(k)
-        tokens = sum(batches[k].n_tokens for k in numbers)
-        for name in names:
-            rates[name].append(tokens / seconds[name])
+        for side in sides:
+            taken = [(k + i) % len(batches) for k in numbers for i in range(side.n_processes)]
+            rates[side.name].append(sum(batches[k].n_tokens for k in taken) / seconds[side.name])
     for side in sides:
         speed = statistics.median(rates[side.name])
         show(shape=shape, side=side.name, tokens_per_second=round(speed), peak_memory_mb=side.memory)
         side.end()
 
-    def against(peers: list[str]) -> float:
-        """The median over rounds of ours against the fastest of some peers."""
-        fastest = max(peers, key=lambda name: statistics.median(rates[name]))
-        return statistics.median(mine / other for mine, other in zip(rates["ours"], rates[fastest], strict=True))
+    def ratio(mine: str, other: str) -> float:
+        """The median over rounds of one side against another."""
+        return statistics.median(a / b for a, b in zip(rates[mine], rates[other], strict=True))
+
+    def fastest(some: list[str]) -> str:
+        return max(some, key=lambda name: statistics.median(rates[name]))
 
     as_it_comes, tuned = BARS[shape]
-    bar(f"train {shape} vs faster peer as it comes", against(list(PEERS)), as_it_comes)
-    bar(f"train {shape} vs best tuned peer", against([name for name in names if name != "ours"]), tuned)
+    peer, best_peer = fastest(list(PEERS)), fastest([name for name in names if not name.startswith("ours")])
+    show(shape=shape, faster_peer=peer, best_tuned_peer=best_peer, one_process_vs_peer=round(ratio("ours", peer), 3))
+    bar(f"train {shape} vs faster peer as it comes", max(ratio("ours", peer), ratio(TWO, peer)), as_it_comes)
+    bar(f"train {shape} vs best tuned peer", ratio("ours", best_peer), tuned)
+    if shape == "tiny":
+        bar("two single-thread processes vs one, tiny", ratio(TWO, SINGLE), 1.8)
     peak, per_step = products_peak(), products_of(shape, path, [0, 1])
     tokens = statistics.mean(batches[k].n_tokens for k in (0, 1))
-    bar(f"train {shape} share of the product peak", statistics.median(rates["ours"]) / tokens * per_step / peak, 0.6)
+    for name in ("ours", TWO):
+        bar(
+            f"{name}, {shape}: share of the product peak",
+            statistics.median(rates[name]) / tokens * per_step / peak,
+            0.6,
+        )
     if shape == "tiny":
         memory = {side.name: side.memory for side in sides}
-        least = min(memory[name] for name in names if name != "ours")
+        least = min(memory[name] for name in names if not name.startswith("ours"))
         bar("memory tiny vs best peer", memory["ours"] / least, 1.0, at_most=True)
 
 

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # before torch: as the command line does, see docs/decisions.md
@@ -48,18 +49,19 @@ def untrained_folder(vocabulary: Vocabulary) -> ModelFolder:
     )
 
 
+def write_grammar(folder: Path, n: int = 200, task: str = "en-it") -> tuple[Path, Path]:
+    """Two parallel files of generated sentences."""
+    pairs = list(generate(task, n, seed=5))
+    source, target = folder / "train.en", folder / "train.it"
+    source.write_text("".join(f"{pair.source}\n" for pair in pairs), encoding="utf-8")
+    target.write_text("".join(f"{pair.target}\n" for pair in pairs), encoding="utf-8")
+    return source, target
+
+
 @pytest.fixture
 def write_corpus(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
-    """Two parallel files of generated sentences."""
-
-    def write(n: int = 200, task: str = "en-it") -> tuple[Path, Path]:
-        pairs = list(generate(task, n, seed=5))
-        source, target = tmp_path / "train.en", tmp_path / "train.it"
-        source.write_text("".join(f"{pair.source}\n" for pair in pairs), encoding="utf-8")
-        target.write_text("".join(f"{pair.target}\n" for pair in pairs), encoding="utf-8")
-        return source, target
-
-    return write
+    """Writes generated sentences into the folder of a test."""
+    return partial(write_grammar, tmp_path)
 
 
 @pytest.fixture(autouse=True)

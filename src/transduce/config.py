@@ -106,9 +106,14 @@ class TrainConfig(Section):
     validate_every: int = Field(1000, ge=1, description="steps between two validations")
     save_every: int = Field(1000, ge=1, description="steps between two checkpoints")
     average_last: int = Field(5, ge=1, description="checkpoints averaged into the final model (section 6.1)")
-    patience: int = Field(10, ge=1, description="validations without a better loss before training stops")
+    patience: int = Field(10, ge=1, description="validations without a better one before training stops")
+    better_by: Literal["loss", "bleu"] = Field(
+        "loss", description="what makes a validation better: for patience, and for the best checkpoint"
+    )
     seed: int = Field(1, ge=0, le=2**63 - 1, description="of weights, dropout and order")
-    precision: Literal["float32", "bfloat16"] = Field("float32", description="of matrix products while training")
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="of matrix products while training; auto: bfloat16 where the processor has it"
+    )
 
 
 class DecodeConfig(Section):
@@ -136,6 +141,12 @@ class Config(Section):
                 f"text.dropout is {self.text.dropout}: it leaves out merges of bpe pieces of sentence pairs, "
                 f"but text.kind is {self.text.kind} and model.kind {self.model.kind}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _score_is_there(self) -> "Config":
+        if self.train.better_by == "bleu" and self.model.kind == "decoder-only":
+            raise ValueError("train.better_by is 'bleu': a language model has no BLEU, its validation has a loss")
         return self
 
     @model_validator(mode="after")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.conftest import write_grammar
 from tests.app.test_signals import SETTINGS, finish, wait_for, weights
+from tests.conftest import write_grammar
 from transduce.app.launch import is_lost, what_happened
 from transduce.checkpoint import load_weights_file
 
@@ -40,7 +40,7 @@ def is_running(pid: int) -> bool:
 def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Corpus, str, Path]:
     """A corpus, and the weights and the folder of an undisturbed training of two processes on it."""
     folder = tmp_path_factory.mktemp("two")
-    corpus = write_grammar(folder)
+    corpus = write_grammar(folder, 300)
     code, err = finish(start(folder / "run", corpus, "--processes", "2"))
     assert code == 0, err
     assert "2 processes: a step takes 2 batches of 256 pieces\n" in err
@@ -53,7 +53,16 @@ Two = tuple[Corpus, str, Path]
 
 def test_two_ranks_make_the_steps_of_one_with_twice_the_accumulation(two: Two, tmp_path: Path) -> None:
     corpus, _, _ = two
-    exact = ("--set", "model.dropout=0.0", "--set", "text.dropout=0.0", "--set", "train.average_last=1")
+    exact = (
+        "--set",
+        "train.precision=float32",
+        "--set",
+        "model.dropout=0.0",
+        "--set",
+        "text.dropout=0.0",
+        "--set",
+        "train.average_last=1",
+    )
     for run, how in (("one", ("--set", "train.accumulate=2")), ("two", ("--processes", "2"))):
         code, err = finish(start(tmp_path / run, corpus, *exact, *how))
         assert code == 0, err

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.conftest import write_grammar
+from tests.conftest import write_grammar
 from transduce.storage import sha256
 
 STEPS = 24
@@ -48,7 +48,7 @@ def weights(run: Path) -> str:
 def straight(tmp_path_factory: pytest.TempPathFactory) -> tuple[tuple[Path, Path], str]:
     """A corpus and the weights of a training on it that nobody disturbed."""
     folder = tmp_path_factory.mktemp("straight")
-    corpus = write_grammar(folder)
+    corpus = write_grammar(folder, 300)
     code, err = finish(start(folder / "run", corpus))
     assert code == 0, err
     return corpus, weights(folder / "run")

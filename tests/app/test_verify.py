@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from tests.app.test_signals import SETTINGS, finish
 from transduce.app import verify
 from transduce.errors import TransduceError
 
+Corpus = tuple[Path, Path]
 
-def command(run: Path, corpus: tuple[Path, Path], *options: str) -> list[str]:
+
+def command(run: Path, corpus: Corpus, *options: str) -> list[str]:
     files = ["--source", str(corpus[0]), "--target", str(corpus[1])]
     return [sys.executable, "-m", "transduce", "train", str(run), *files, *SETTINGS, *options, "--verify-resume"]
 
@@ -20,12 +23,13 @@ def run(*arguments: str) -> tuple[int, str]:
     return finish(subprocess.Popen(arguments, stderr=subprocess.PIPE))
 
 
-def test_killed_twice_the_weights_are_the_same_and_nothing_is_left(grammar_files: tuple[Path, Path]) -> None:
-    folder = grammar_files[0].parent
-    code, err = run(*command(folder / "run", grammar_files))
+def test_killed_twice_the_weights_are_the_same_and_nothing_is_left(write_corpus: Callable[..., Corpus]) -> None:
+    files = write_corpus(300)
+    folder = files[0].parent
+    code, err = run(*command(folder / "run", files))
     assert code == 0, err
     assert "broken: kill -9 after step 4\nbroken: kill -9 after step 8\nresume is exact here" in err
-    assert {path.name for path in folder.iterdir()} == {path.name for path in grammar_files}
+    assert {path.name for path in folder.iterdir()} == {path.name for path in files}
 
 
 def test_other_weights_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,8 +44,8 @@ def test_other_weights_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not list(tmp_path.iterdir())
 
 
-def test_what_train_refuses_is_refused_with_its_code(grammar_files: tuple[Path, Path]) -> None:
-    source, target = grammar_files
+def test_what_train_refuses_is_refused_with_its_code(write_corpus: Callable[..., Corpus]) -> None:
+    source, target = files = write_corpus(300)
     code, err = run(*command(source.parent / "run", (source, source.parent / "missing")))
     assert (code, err.splitlines()[-1]) == (66, f"transduce: no file {source.parent / 'missing'}")
     code, err = run(*command(source.parent / "run", (Path("-"), target)))
@@ -50,7 +54,7 @@ def test_what_train_refuses_is_refused_with_its_code(grammar_files: tuple[Path, 
         "transduce: --verify-resume reads the corpus several times: give files, not standard input\n",
     )
     (source.parent / "run.verify").mkdir()
-    code, err = run(*command(source.parent / "run", grammar_files))
+    code, err = run(*command(source.parent / "run", files))
     assert (code, err.strip()) == (
         73,
         f"transduce: {source.parent / 'run.verify'} is there already, perhaps from another check: remove it",

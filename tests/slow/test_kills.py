@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.conftest import write_grammar
 from tests.app.test_signals import SETTINGS, finish, weights
+from tests.conftest import write_grammar
 
-# Calls of the operating system by which a run folder changes, and in which of them the training dies. Of renames the third is that of
-# the first checkpoint, the fifth that of the best weights, the tenth the removal of an old checkpoint; the others lie inside writing.
+# Calls of the operating system by which a run folder changes, and in which of them the training dies. Of the renames the third is
+# the first checkpoint's, the fifth that of the best weights, the tenth removes an old checkpoint; fsyncs lie inside writing.
 MOMENTS = [
     *(("rename", n) for n in (1, 3, 5, 6, 10)),
     *(("fsync", n) for n in (4, 6, 9, 14, 24)),
@@ -26,7 +26,7 @@ class Trial:
     """A corpus that is prepared already, and how a training on it ends and how long it takes if nobody disturbs it."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.corpus = folder, write_grammar(folder)
+        self.folder, self.corpus = folder, write_grammar(folder, 300)
         started = time.monotonic()
         self.end(folder / "straight")
         self.seconds, self.weights = time.monotonic() - started, weights(folder / "straight")

@@ -356,3 +356,18 @@ def test_bfloat16_products_give_nearly_the_loss_of_float32() -> None:
     b = update(rough, make_optimizer(rough), [batch], 0.01, short(precision="bfloat16"))
     assert a == pytest.approx(b, rel=0.01)
     assert a != b
+
+
+def test_bleu_may_decide_which_validation_is_better(tmp_path: Path) -> None:
+    """Loss falls from step to step, BLEU is best at step 4: with better_by = bleu that one is kept and patience counts from it."""
+    scores = {2: (3.0, 10.0), 4: (2.0, 30.0), 6: (1.0, 20.0)}
+    values = iter([*scores.values(), (0.5, 5.0)])
+
+    def validate() -> Validation:
+        loss, bleu = next(values, (9.0, 9.0))
+        return Validation(loss, {"BLEU": bleu}, "", ("", ""))
+
+    batches = partial(stream, ExampleList(random_examples()), 128, 1)
+    trained = train(fresh(), batches, short(better_by="bleu"), tmp_path, validate=validate, observer=Silent())
+    assert (trained.state.best, trained.state.best_step, trained.state.n_stale) == (-30.0, 4, 1)
+    assert trained.weights == "step 4, better than the average of the last"

@@ -67,7 +67,7 @@ def main() -> None:
     """Run the command line; our own errors become one line on stderr and their exit code."""
     # Before torch is there: its threads shall spin only briefly while they wait for each other, then sleep. On a machine whose
     # cores are busy with something else, long spinning made training many times slower (docs/decisions.md).
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     _open_streams()
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends us quietly
@@ -161,6 +161,9 @@ def train(
     preset: Preset = None,
     config: Settings = None,
     assignments: Assignments = None,
+    start: Annotated[
+        Path | None, typer.Option("--from", help="a model to train further: its weights, shape and vocabulary")
+    ] = None,
     processes: Annotated[
         int, typer.Option(min=1, max=1024, help="that train together, each on batches and cores of its own")
     ] = 1,
@@ -197,7 +200,7 @@ def train(
     if text:
         from transduce.app.run_text import train_text
 
-        train_text(run, text, preset, settings, _stderr())
+        train_text(run, text, preset, settings, _stderr(), start=start)
         return
     from transduce.app.run import train as train_run
 
@@ -213,6 +216,7 @@ def train(
         pairs=pairs or (),
         valid_pairs=valid_pairs or (),
         fields=_two(fields, "--fields") if fields is not None else None,
+        start=start,
     )
 
 

@@ -13,13 +13,13 @@ import torch
 
 from transduce.app.prepare import Vocabularies, inputs_of, make_prepared, none_fits, open_examples, settle
 from transduce.app.prepared import Say, load_vocabularies, text_settings, total
+from transduce.app.run import make_model, settle_precision
 from transduce.config import Config, Layer
 from transduce.data.stream import Examples, Position, stream
-from transduce.model import Transformer
 from transduce.text.corpus import Languages, Pair, PairSource
 from transduce.text.files import Errors, Fingerprint
 from transduce.training.allocator import keep_freed_memory
-from transduce.training.step import make_optimizer, update
+from transduce.training.step import Model, make_optimizer, update
 
 MOST_PAIRS = 200_000  # that are encoded for a plan; the rest is only counted
 WARM_STEPS = 3
@@ -76,6 +76,7 @@ class Plan:
     tokens_per_second: float
     measured_seconds: float
     threads: int
+    one_thread_tokens_per_second: float
     seconds_per_epoch: float
     seconds_to_the_end: float
 
@@ -104,11 +105,21 @@ class Plan:
                 f"{self.tokens_per_second:,.0f} target pieces a second, measured for {self.measured_seconds:.0f} s with "
                 f"{self.threads} threads",
             ),
+            ("processes", self._about_processes()),
             ("an epoch", spell_time(self.seconds_per_epoch)),
             ("to the end", f"{spell_time(self.seconds_to_the_end)}, less if validation stops improving"),
         ]
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+    def _about_processes(self) -> str:
+        together = self.threads * self.one_thread_tokens_per_second
+        if self.threads == 1 or together < 1.05 * self.tokens_per_second:
+            return "one is as fast as several here"
+        return (
+            f"{self.threads} of one thread each would make up to {together:,.0f} pieces a second: --processes {self.threads}, "
+            f"with data.batch_tokens / {self.threads} for the same steps"
+        )
 
 
 def make_plan(pairs: PairSource, preset: str | None, settings: Sequence[Layer], seconds: float, say: Say) -> Plan:
@@ -130,9 +141,15 @@ def make_plan(pairs: PairSource, preset: str | None, settings: Sequence[Layer], 
         shape, asked, proposal, config = settle(n_pairs, n_rows, n_tokens, vocabularies, preset, [languages, *settings])
         if not n_rows:
             raise none_fits("pairs", asked)
-        model = Transformer(config.model)
+        model = make_model(config)
         say(f"measuring for about {seconds:.0f} seconds")
-        measured = measure(model, open_examples(folder, config), config, seconds)
+        settled = settle_precision(config, say)
+        examples = open_examples(folder, config)
+        measured = measure(model, examples, settled, 2 / 3 * seconds)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        alone = measure(model, examples, settled, seconds / 3) if threads > 1 else measured
+        torch.set_num_threads(threads)
     n_blank = round(manifest["blank"] * scale)
     per_step = n_tokens / max(1, steps_of_epoch(config, n_tokens)) / measured.tokens_per_second
     return Plan(
@@ -147,7 +164,8 @@ def make_plan(pairs: PairSource, preset: str | None, settings: Sequence[Layer], 
         memory_bytes=measured.memory_bytes,
         tokens_per_second=measured.tokens_per_second,
         measured_seconds=measured.seconds,
-        threads=torch.get_num_threads(),
+        threads=threads,
+        one_thread_tokens_per_second=alone.tokens_per_second,
         seconds_per_epoch=n_tokens / measured.tokens_per_second,
         seconds_to_the_end=config.train.steps * per_step,
     )
@@ -158,7 +176,7 @@ def steps_of_epoch(config: Config, n_tokens: int) -> int:
     return -(-n_tokens // (config.data.batch_tokens * config.train.accumulate))
 
 
-def measure(model: Transformer, examples: Examples, config: Config, seconds: float) -> Measured:
+def measure(model: Model, examples: Examples, config: Config, seconds: float) -> Measured:
     """Train for some seconds and throw the result away."""
     keep_freed_memory()
     torch.manual_seed(config.train.seed)

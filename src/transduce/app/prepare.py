@@ -72,12 +72,13 @@ def prepare(
     folder: Path,
     say: Say,
     inputs: Mapping[str, Any] | None = None,
+    vocabularies: Vocabularies | None = None,
 ) -> Prepared:
     """Encode the corpus into `folder`; choose what was not asked for, from the corpus alone, and say what was chosen and why."""
     inputs = inputs or inputs_of(pairs, valid, settings)
     manifest = find_prepared(folder, inputs)
     if manifest is None:
-        manifest = make_prepared(pairs, valid, text_settings(settings), folder, inputs, say)
+        manifest = make_prepared(pairs, valid, text_settings(settings), folder, inputs, say, vocabularies=vocabularies)
     else:
         say(f"data: {folder} was made from the same files and is used again")
     return choose(manifest, folder, preset, settings, say)
@@ -97,8 +98,9 @@ def make_prepared(
     inputs: Mapping[str, Any],
     say: Say,
     n_pairs: int | None = None,
+    vocabularies: Vocabularies | None = None,
 ) -> dict[str, Any]:
-    """Read the corpus twice: to count, choose and learn the pieces, then to encode it.
+    """Read the corpus twice: to count, choose and learn the pieces unless they are given, then to encode it.
 
     `n_pairs` is how many there are in all, if these are only some of them: the size of the vocabulary depends on it.
     """
@@ -111,7 +113,7 @@ def make_prepared(
     check_enough(pairs, valid, found, valid_pairs)
     for warning in quick_look(pairs.read(), inputs["text"]["languages"] and tuple(inputs["text"]["languages"])):
         say(f"warning: {warning} (transduce doctor tells more)")
-    vocabularies = learn_vocabularies(found.sample, n_pairs or found.n_pairs, asked, say)
+    vocabularies = vocabularies or learn_vocabularies(found.sample, n_pairs or found.n_pairs, asked, say)
     found = replace(found, sample=())  # no longer needed, and large
     held_out = frozenset(pair.source for pair in valid_pairs)
     spelt: set[str] = set()  # words as they stand between spaces
@@ -186,7 +188,10 @@ def choose(
         raise none_fits("pairs", asked)
     valid_pairs = load_valid(folder)
     valid_examples = fitting("validation pairs", encode_pairs(valid_pairs, *vocabularies), asked, say)
-    say_choices(say, proposal, shape, config, n_pairs, asked_for=preset)
+    why = "as asked" if preset else f"the shape for a corpus of {n_pairs:,} pairs"
+    if any("d_model" in layer.get("model", {}) for layer in settings):
+        why = "its recipe; the shape is given"
+    say_choices(say, proposal, f"preset {shape}: {why}", config, n_pairs)
     return Prepared(
         config,
         shape,
@@ -280,9 +285,9 @@ def check_asked(asked: Config, config: Config) -> None:
             )
 
 
-def say_choices(say: Say, proposal: Proposal, shape: str, config: Config, n_pairs: int, asked_for: str | None) -> None:
+def say_choices(say: Say, proposal: Proposal, shape: str, config: Config, n_pairs: int) -> None:
     """Print what was chosen and why."""
-    say(f"preset {shape}: {'as asked' if asked_for else f'the shape for a corpus of {n_pairs:,} pairs'}")
+    say(shape)
     if n_pairs < FEW_PAIRS:
         say(f"warning: {n_pairs:,} pairs are few: expect a model that repeats them rather than one that translates")
     rate = peak(config.train, config.model)

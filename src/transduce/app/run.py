@@ -22,10 +22,11 @@ from rich.console import Console
 
 from transduce import evaluate
 from transduce.app.lock import LOCK, held
-from transduce.app.prepare import Prepared, inputs_of, open_examples, prepare
+from transduce.app.prepare import Prepared, Vocabularies, inputs_of, open_examples, prepare
 from transduce.app.prepared import Say, check_same_inputs
 from transduce.app.signals import listening
-from transduce.checkpoint import FolderConfig, ModelFolder, save_model
+from transduce.app.start import Start, open_start
+from transduce.checkpoint import FolderConfig, ModelFolder, build, save_model
 from transduce.config import Config, Layer, differences, read_toml, resolve, to_toml
 from transduce.data.shards import Stream, open_shards
 from transduce.data.stream import stream
@@ -37,6 +38,7 @@ from transduce.model import LanguageModel, Transformer
 from transduce.presets import preset as preset_settings
 from transduce.storage import PARTIAL, read_json, replace_file, to_json
 from transduce.text.corpus import PairSource, open_pairs
+from transduce.training.hardware import find_device, has_bfloat16
 from transduce.training.loop import Batches, Unseen, Validate, Validation
 from transduce.training.loop import train as train_model
 from transduce.training.page import training_page
@@ -69,10 +71,12 @@ def train(
     pairs: str | Path | Sequence[str | Path] = (),
     valid_pairs: str | Path | Sequence[str | Path] = (),
     fields: tuple[str, str] | None = None,
+    start: str | Path | None = None,
 ) -> Translator:
     """Train a translator into the folder `run`, from parallel text files or from tables that hold both sides.
 
     `settings` are layers like `{"train": {"steps": 500}}`, later ones winning; what they leave out, the corpus suggests.
+    `start` is a model to train further: it gives weights, shape and vocabulary.
     """
     ranks = join()
     if not ranks.is_first:
@@ -89,7 +93,8 @@ def train(
                 )
             valid = open_pairs(several(valid_source), several(valid_target), several(valid_pairs), fields)
         console = console or Console(stderr=True, soft_wrap=True)
-        return train_pairs(Path(run), corpus, valid, preset, settings, console, ranks)
+        begin = open_start(start, "encoder-decoder")
+        return train_pairs(Path(run), corpus, valid, preset, settings, console, ranks, begin)
 
 
 def several(paths: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
@@ -105,20 +110,27 @@ def train_pairs(
     settings: Sequence[Layer],
     console: Console,
     ranks: Ranks = ALONE,
+    start: Start | None = None,
 ) -> Translator:
     """Train a translator from pairs: choose, say what was chosen, train, save."""
     check_run_folder(run)
     say = partial(console.print, highlight=False, markup=False)
+    if start:
+        settings = [start.settings, *settings]
+        start.check(resolve(*settings), say)
     check_settings(preset, settings)
     inputs = inputs_of(pairs, valid, settings)
+    if start:
+        inputs["files"] += start.fingerprint()
     with hold_run(run, say):
         check_same_corpus(run, inputs)
-        prepared = prepare(pairs, valid, preset, settings, run / DATA, say, inputs)
+        vocabularies = Vocabularies(*start.vocabularies) if start else None
+        prepared = prepare(pairs, valid, preset, settings, run / DATA, say, inputs, vocabularies)
         config = prepared.config
         check_same_settings(run, config)
         if is_finished(run, say, ranks):
             return load_translator(run)
-        folder = model_folder(prepared, make_model(config))
+        folder = model_folder(prepared, make_model(config, start))
         validate = make_validate(folder, prepared)
         return Translator(train_folder(run, config, inputs, folder, validate, console, ranks))
 
@@ -149,7 +161,8 @@ def train_folder(
         n_batches = ranks.size * config.train.accumulate
         say(f"{ranks.size} processes: a step takes {n_batches} batches of {config.data.batch_tokens:,} pieces")
     create_run_folder(run, config, inputs)
-    ranks.once(lambda: config)
+    settled = settle_precision(config, say)
+    ranks.once(lambda: settled)
     facts = {
         "parameters": f"{n_parameters:,}",
         **{name: folder.card[name] for name in ("pairs", "pieces", "preset", "data_sha256") if name in folder.card},
@@ -168,7 +181,7 @@ def train_folder(
         trained = train_model(
             folder.model,
             open_batches(run / DATA, config, ranks),
-            config.train,
+            settled.train,
             run / CHECKPOINTS,
             validate=validate,
             observer=report,
@@ -178,7 +191,8 @@ def train_folder(
     folder.model.eval()
     final, state = trained.validation, trained.state
     if state.step < config.train.steps:
-        say(f"stopped at step {state.step}: no better validation loss in {state.n_stale} validations (train.patience)")
+        what = "validation loss" if config.train.better_by == "loss" else "BLEU"
+        say(f"stopped at step {state.step}: no better {what} in {state.n_stale} validations (train.patience)")
     card = {**folder.card, "steps": state.step, "weights": trained.weights, "valid_loss": final.loss}
     finished = replace(folder, card=card)
     save_model(run / MODEL, finished)
@@ -212,10 +226,23 @@ def unasked() -> Validation:
     raise AssertionError("the first rank validates")
 
 
-def make_model(config: Config) -> Transformer | LanguageModel:
-    """The model before its first step: a function of the settings, the seed among them."""
+def make_model(config: Config, start: Start | None = None) -> Transformer | LanguageModel:
+    """The model before its first step: a function of the settings, the seed among them, or of the model it starts from."""
     torch.manual_seed(config.train.seed)
-    return (Transformer if config.model.kind == "encoder-decoder" else LanguageModel)(config.model)
+    model = build(config.model)
+    if start:
+        start.give_weights(model)
+    return model.to(find_device())
+
+
+def settle_precision(config: Config, say: Say) -> Config:
+    """The settings with the precision that this machine gives, if that was left to it."""
+    if config.train.precision != "auto":
+        return config
+    found = "bfloat16" if has_bfloat16(find_device()) else "float32"
+    if found == "bfloat16":
+        say("train.precision bfloat16 for matrix products, which this processor has; weights stay float32")
+    return config.model_copy(update={"train": config.train.model_copy(update={"precision": found})})
 
 
 def open_batches(folder: Path, config: Config, ranks: Ranks) -> Batches:

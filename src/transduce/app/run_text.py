@@ -33,6 +33,7 @@ from transduce.app.run import (
     n_valid_pieces,
     train_folder,
 )
+from transduce.app.start import Start, open_start
 from transduce.checkpoint import FolderConfig, ModelFolder
 from transduce.config import Config, Layer, resolve
 from transduce.data.shards import Stream, open_shards
@@ -47,7 +48,7 @@ from transduce.storage import sha256, to_json
 from transduce.text.documents import TextFiles, TextSource, read_document, survey_text, text_rows
 from transduce.text.files import find_files
 from transduce.text.normal import normalise
-from transduce.text.vocabulary import choose_size, learn
+from transduce.text.vocabulary import Vocabulary, choose_size, learn
 from transduce.training.loop import Validation
 from transduce.training.ranks import ALONE, Ranks, join
 
@@ -62,8 +63,10 @@ def train_text(
     preset: str | None = None,
     settings: Sequence[Layer] = (),
     console: Console | None = None,
+    *,
+    start: str | Path | None = None,
 ) -> Generator:
-    """Train a language model from text files, each a document, into the folder `run`."""
+    """Train a language model from text files, each a document, into the folder `run`; `start` is one to train further."""
     ranks = join()
     if not ranks.is_first:
         follow(Path(run), ranks)
@@ -72,7 +75,8 @@ def train_text(
         check_run_folder(Path(run))
         source = TextFiles(find_files(files))
         console = console or Console(stderr=True, soft_wrap=True)
-        return train_documents(Path(run), source, preset, settings, console, ranks)
+        begin = open_start(start, "decoder-only")
+        return train_documents(Path(run), source, preset, settings, console, ranks, begin)
 
 
 def train_documents(
@@ -82,15 +86,24 @@ def train_documents(
     settings: Sequence[Layer],
     console: Console,
     ranks: Ranks = ALONE,
+    start: Start | None = None,
 ) -> Generator:
     """Train a language model from documents: choose, say what was chosen, train, save."""
     check_run_folder(run)
     say = partial(console.print, highlight=False, markup=False)
+    if start:
+        settings = [start.settings, *settings]
+        start.check(resolve(*settings), say)
     check_settings(preset, [KIND, *settings])
     inputs = describe_inputs(text_settings(settings), source.fingerprint(), [])
+    given: Vocabulary | None = None
+    if start:
+        inputs["files"] += start.fingerprint()
+        given, _ = start.vocabularies
     with hold_run(run, say):
         check_same_corpus(run, inputs)
-        manifest = find_prepared(run / DATA, inputs) or make_prepared(source, settings, run / DATA, inputs, say)
+        manifest = find_prepared(run / DATA, inputs)
+        manifest = manifest or make_prepared(source, settings, run / DATA, inputs, say, given)
         shape, config = choose(manifest, run / DATA, preset, settings, say)
         check_same_settings(run, config)
         valid_ids = validation_text(Stream(open_shards(run / DATA)), config.model.window, say)
@@ -99,7 +112,7 @@ def train_documents(
         vocabulary, _ = load_vocabularies(run / DATA)
         folder = ModelFolder(
             config=FolderConfig(text=config.text, model=config.model, decode=config.decode),
-            model=make_model(config),
+            model=make_model(config, start),
             source_vocabulary=vocabulary,
             target_vocabulary=vocabulary,
             card={
@@ -114,16 +127,22 @@ def train_documents(
 
 
 def make_prepared(
-    source: TextSource, settings: Sequence[Layer], folder: Path, inputs: Mapping[str, Any], say: Say
+    source: TextSource,
+    settings: Sequence[Layer],
+    folder: Path,
+    inputs: Mapping[str, Any],
+    say: Say,
+    vocabulary: Vocabulary | None = None,
 ) -> dict[str, Any]:
-    """Read the text twice: to learn the pieces, then to encode it."""
+    """Read the text twice: to learn the pieces unless they are given, then to encode it."""
     asked = text_settings(settings)
     form = asked.text.normalization
     found = survey_text(source, form)
     size = asked.text.vocab_size
     wanted = size or (ALL_CHARACTERS if asked.text.kind == "char" else choose_size(found.n_lines))
-    say(f"learning the vocabulary from {len(found.sample):,} lines")
-    vocabulary = learn(found.sample, asked.text.kind, wanted, exact=size is not None, is_text=True)
+    if vocabulary is None:
+        say(f"learning the vocabulary from {len(found.sample):,} lines")
+        vocabulary = learn(found.sample, asked.text.kind, wanted, exact=size is not None, is_text=True)
 
     def counted() -> dict[str, int]:
         return {"documents": found.n_documents, "characters": found.n_characters}

@@ -85,7 +85,7 @@ class Generator:
         for _ in range(tokens):
             with torch.inference_mode():
                 hidden, cache = self.model.decode(torch.tensor([new]), cache)
-                log_probs = torch.log_softmax(self.model.logits(hidden[:, -1]), dim=-1)
+                log_probs = torch.log_softmax(self.model.logits(hidden[:, -1]), dim=-1).cpu()
                 log_probs = only_text(torch.tensor([new]), log_probs)
                 piece = choose(log_probs, sampling, random)
             yield Drawn(piece, float(log_probs[0, piece]))

@@ -58,7 +58,7 @@ def model_step(model: Transformer) -> Step[Cache]:
 
     def step(ids: Int[Tensor, " row"], cache: Cache) -> tuple[Float[Tensor, "row vocab"], Cache]:
         hidden, cache = model.decode(ids[:, None], cache)
-        return torch.log_softmax(model.logits(hidden[:, 0]), dim=-1), cache
+        return torch.log_softmax(model.logits(hidden[:, 0]), dim=-1).cpu(), cache
 
     return step
 

@@ -34,6 +34,7 @@ class Embedding(nn.Module):
 
     def forward(self, ids: Int[Tensor, "batch position"], start: int = 0) -> Float[Tensor, "batch position d_model"]:
         """The vectors of pieces that stand at positions start, start+1, ..."""
+        ids = ids.to(self.weight.device, non_blocking=True)
         d_model, length = self.weight.shape[1], ids.shape[1]
         if self.positions is None:
             positions = sinusoids(start, length, d_model, ids.device).to(self.weight.dtype)
@@ -106,14 +107,15 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "batch source d_model"]:
         """The source as one vector a piece: what the decoder attends to."""
         x = self.source_embedding(source)
-        mask = padding_mask(source_mask)
+        mask = padding_mask(source_mask.to(x.device))
         for layer in self.encoder:
             x = layer(x, mask)
         return self.encoder_norm(x)
 
     def start(self, source: Int[Tensor, "batch source"], source_mask: Bool[Tensor, "batch source"]) -> Cache:
         """Read the source; the cache before the first target piece."""
-        return self.decoder.start(self.encode(source, source_mask), source_mask)
+        memory = self.encode(source, source_mask)
+        return self.decoder.start(memory, source_mask.to(memory.device))
 
     def decode(
         self, target: Int[Tensor, "batch target"], cache: Cache

@@ -128,6 +128,7 @@ def train(
     """
     keep_freed_memory()
     optimizer = make_optimizer(model)
+    ranks.spread(model)
     keeper = Keeper(folder, model, optimizer, config, observer, ranks)
     state = keeper.start()
     source = batches_from(state.position)
@@ -166,7 +167,7 @@ def train(
                 source = batches_from(state.position)
                 continue
             observer.on_validation(step, latest)
-            state = state.validated(latest.loss)
+            state = state.validated(badness(latest, config))
             if state.best_step == step:
                 keeper.save_best(state)
         signal_number = ranks.largest(stop() or 0) or None
@@ -187,7 +188,7 @@ def finish(
     """Give the model its final weights and measure them. `latest` is the measure of the last step, if it was taken."""
     steps = average_checkpoints(folder, model, config.save_every, config.average_last)
     averaged = latest if latest is not None and steps == [state.step] else measure(model, validate)
-    if averaged.loss <= state.best_loss:
+    if badness(averaged, config) <= state.best:
         which = f"the average of the last {len(steps)} checkpoints" if len(steps) > 1 else f"step {steps[0]}"
         return Trained(state, averaged, which)
     load_best(folder, model)
@@ -282,6 +283,13 @@ def measure(model: Model, validate: Validate) -> Validation:
         validation = validate()
     model.train()
     return validation
+
+
+def badness(validation: Validation, config: TrainConfig) -> float:
+    """What of a validation should be low."""
+    if config.better_by == "loss":
+        return validation.loss
+    return -validation.scores["BLEU"]
 
 
 def diverged(step: int, what: str, saved: Path | None, config: TrainConfig, model: ModelConfig) -> DivergedError:

@@ -22,8 +22,8 @@ def batch_loss(model: Transformer | LanguageModel, batch: Batch, label_smoothing
         hidden, target = hidden.flatten(end_dim=1), batch.target_out.flatten()
     else:
         real = batch.target_out != PAD
-        hidden, target = hidden[real], batch.target_out[real]
-    return projected_loss(hidden, model.logit_weight, target, label_smoothing)
+        hidden, target = hidden[real.to(hidden.device)], batch.target_out[real]
+    return projected_loss(hidden, model.logit_weight, target.to(hidden.device), label_smoothing)
 
 
 def start(model: Transformer | LanguageModel, batch: Batch) -> Cache:

@@ -60,6 +60,9 @@ class Ranks:
         """Give every rank the sum of all gradients, and of the losses."""
         return loss
 
+    def spread(self, model: nn.Module) -> None:
+        """Give every rank the weights of the first."""
+
     def leave(self) -> None:
         """The training has ended."""
 
@@ -126,6 +129,12 @@ class Group(Ranks):
             parameter.grad = together[first : first + parameter.numel()].view_as(parameter)
             first += parameter.numel()
         return together[-1].item()
+
+    def spread(self, model: nn.Module) -> None:
+        """Give every rank the weights of the first."""
+        for parameter in model.parameters():
+            tensor = parameter.detach()
+            self._call(lambda tensor=tensor: dist.broadcast(tensor, src=0))  # type: ignore[misc]  # mypy cannot infer it
 
     def leave(self) -> None:
         """Part in peace: wait for the others, so that none of them finds a closed door."""

@@ -29,16 +29,16 @@ class State:
 
     step: int = 0
     position: Position = START
-    best_loss: float = math.inf
+    best: float = math.inf  # the lowest badness of a validation: its loss, or its BLEU with a minus
     best_step: int = 0
     n_stale: int = 0  # validations since the best one
     n_rollbacks: int = 0  # how often the numbers were left and an older checkpoint taken
     n_ranks: int = 1  # processes that made the last step
 
-    def validated(self, loss: float) -> "State":
+    def validated(self, badness: float) -> "State":
         """The state after a validation."""
-        if loss < self.best_loss:
-            return replace(self, best_loss=loss, best_step=self.step, n_stale=0)
+        if badness < self.best:
+            return replace(self, best=badness, best_step=self.step, n_stale=0)
         return replace(self, n_stale=self.n_stale + 1)
 
 

@@ -82,7 +82,7 @@ def gradients(
 
 def backward(model: Model, batch: Batch, n_tokens: int, config: TrainConfig) -> float:
     """Add the gradient of a batch to those that are there; returns its loss."""
-    with autocast(config):
+    with autocast(config, model.logit_weight.device):
         loss = batch_loss(model, batch, config.label_smoothing) / n_tokens
     loss.backward()  # type: ignore[no-untyped-call]  # torch's own
     return loss.item()
@@ -119,8 +119,8 @@ def is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or any(words in str(error).lower() for words in OUT_OF_MEMORY)
 
 
-def autocast(config: TrainConfig) -> contextlib.AbstractContextManager[object]:
+def autocast(config: TrainConfig, device: torch.device) -> contextlib.AbstractContextManager[object]:
     """Matrix products in bfloat16, if asked; weights and their updates stay float32."""
     if config.precision == "bfloat16":
-        return torch.autocast("cpu", torch.bfloat16)
+        return torch.autocast(device.type, torch.bfloat16)
     return contextlib.nullcontext()

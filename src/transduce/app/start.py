@@ -1,0 +1,72 @@
+"""`train --from MODEL`: a training that begins with the weights, the shape and the vocabulary of a finished model."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.app.prepared import Say
+from transduce.checkpoint import WEIGHTS, ModelFolder, find_model, load_model, load_weights, weights_of
+from transduce.config import Config, Layer
+from transduce.errors import ConfigError
+from transduce.storage import sha256
+from transduce.text.files import Fingerprint
+from transduce.text.vocabulary import Vocabulary
+from transduce.training.step import Model
+
+MAY_CHANGE = {"dropout", "window"}  # settings of a model that its weights do not depend on
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A finished model to begin with."""
+
+    path: Path
+    folder: ModelFolder
+    digest: str
+
+    @property
+    def settings(self) -> Layer:
+        """Its shape and its pieces, as settings."""
+        config = self.folder.config
+        return {"text": config.text.model_dump(exclude={"dropout"}), "model": config.model.model_dump()}
+
+    @property
+    def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
+        """Its pieces, of source and target."""
+        return self.folder.source_vocabulary, self.folder.target_vocabulary
+
+    def fingerprint(self) -> Fingerprint:
+        """What a run says about it."""
+        return [["from", str(self.path), self.digest]]
+
+    def check(self, config: Config, say: Say) -> None:
+        """Say where the training starts; refuse settings that the model's weights or pieces cannot follow."""
+        differ = [
+            f"{section}.{key} is {asked[key]}, but {self.path} has {value}"
+            for section, asked, own in (
+                ("model", config.model.model_dump(), self.folder.config.model.model_dump()),
+                (
+                    "text",
+                    config.text.model_dump(),
+                    self.folder.config.text.model_dump(exclude={"dropout", "languages"}),
+                ),
+            )
+            for key, value in own.items()
+            if key not in MAY_CHANGE and asked[key] != value
+        ]
+        if differ:
+            raise ConfigError(f"{'; '.join(differ)}: a model that is trained further keeps its shape and its pieces")
+        say(f"starting from {self.path}: its weights, its shape and its {len(self.folder.source_vocabulary):,} pieces")
+
+    def give_weights(self, model: Model) -> None:
+        """Begin with the weights of the finished model."""
+        load_weights(model, weights_of(self.folder.model), self.path)
+
+
+def open_start(path: str | Path | None, kind: str) -> Start | None:
+    """The model to begin with, if one is named; it must be of the kind that is trained."""
+    if path is None:
+        return None
+    found = load_model(Path(path))
+    if found.config.model.kind != kind:
+        raise ConfigError(f"--from {path} has model.kind {found.config.model.kind!r}, and this trains {kind!r}")
+    return Start(Path(path), found, sha256((find_model(Path(path)) / WEIGHTS).read_bytes()))
