@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 
 from transduce.config import nearest
 from transduce.data.batch import Example
@@ -36,6 +37,11 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "
     metric = BLEU(tokenize=tokenize, force=True)
     value = metric.corpus_score(list(hypotheses), [list(references)]).score
     return Score("BLEU", float(value), str(metric.get_signature()))
+
+
+def sentence_chrf(hypothesis: str, reference: str) -> float:
+    """chrF of one sentence: 0 to 100, for finding bad ones."""
+    return float(CHRF().sentence_score(hypothesis, [reference]).score)
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:

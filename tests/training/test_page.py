@@ -45,3 +45,14 @@ def test_of_many_rows_a_few_are_drawn_and_the_last_is_among_them() -> None:
     page = training_page("my run", rows, {}, "")
     assert len(re.findall(r"text \d+", page)) == 25
     assert "text 1000" in page
+
+
+def test_the_page_shows_lengths_and_the_worst_sentences_of_the_last_validation() -> None:
+    last = {
+        **ROWS[3],
+        "hardest": [[12.5, "a dog", "eine <Katze>", "ein Hund"]],
+        "lengths": {"references": [0, 7, 2], "translations": [1, 8, 0]},
+    }
+    page = training_page("my run", [*ROWS, last], {}, "")
+    for shown in ("a dog", "eine &lt;Katze&gt;", "ein Hund", "references", "translations", "5 to 9 words: 7"):
+        assert shown in page

@@ -19,7 +19,14 @@ N_PAIRS = 400_000
 RECIPE: Layer = {
     "text": {"kind": "unigram"},
     "data": {"batch_tokens": 1024},
-    "train": {"steps": 8000, "schedule": "cosine", "validate_every": 1000, "save_every": 500, "average_last": 1},
+    "train": {
+        "steps": 8000,
+        "schedule": "cosine",
+        "validate_every": 1000,
+        "save_every": 500,
+        "average_last": 1,
+        "precision": "float32",
+    },
 }
 
 

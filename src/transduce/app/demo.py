@@ -20,7 +20,14 @@ N_TRAIN, N_VALID, N_TEST = 100_000, 500, 1000
 RECIPE: Layer = {
     "text": {"kind": "unigram"},
     "data": {"batch_tokens": 1024},
-    "train": {"steps": 1400, "schedule": "cosine", "validate_every": 200, "save_every": 100, "average_last": 1},
+    "train": {
+        "steps": 1400,
+        "schedule": "cosine",
+        "validate_every": 200,
+        "save_every": 100,
+        "average_last": 1,
+        "precision": "float32",
+    },
 }
 
 

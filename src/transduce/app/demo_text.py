@@ -17,6 +17,7 @@ RECIPE: Layer = {
     "data": {"batch_tokens": 2048},
     "model": {"window": 64},
     "train": {
+        "precision": "float32",
         "steps": 500,
         "warmup_steps": 50,
         "learning_rate": 4e-3,

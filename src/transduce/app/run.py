@@ -1,17 +1,6 @@
-"""From two text files to a model folder: the run folder and the whole of a training.
+"""From two text files to a model folder: the whole of a training."""
 
-RUN/run.toml         every setting of the run            RUN/checkpoints/   the last ones and the best
-RUN/metrics.jsonl    what happened, a row at a time      RUN/model/         the finished model
-RUN/report.html      the same as a page, to be reloaded
-RUN/corpus.json      what it learns from: names and SHA-256
-RUN/data/            the corpus, encoded once
-"""
-
-import contextlib
-import math
-import os
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,24 +9,37 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from transduce import evaluate
-from transduce.app.lock import LOCK, held
 from transduce.app.prepare import Prepared, Vocabularies, inputs_of, open_examples, prepare
-from transduce.app.prepared import Say, check_same_inputs
+from transduce.app.prepared import Say
+from transduce.app.run_folder import (
+    BOARD,
+    CHECKPOINTS,
+    DATA,
+    METRICS,
+    MODEL,
+    PAGE,
+    check_run_folder,
+    check_same_corpus,
+    check_same_settings,
+    check_settings,
+    create_run_folder,
+    hold_run,
+)
 from transduce.app.signals import listening
 from transduce.app.start import Start, open_start
+from transduce.app.validation import make_validate
 from transduce.checkpoint import FolderConfig, ModelFolder, build, save_model
-from transduce.config import Config, Layer, differences, read_toml, resolve, to_toml
+from transduce.config import Config, Layer, resolve, to_toml
 from transduce.data.shards import Stream, open_shards
 from transduce.data.stream import stream
 from transduce.data.windows import window_stream
 from transduce.decode.load import load_translator
 from transduce.decode.translator import Translator
-from transduce.errors import ConfigError, DataError, MissingInputError, OutputError, UsageError
+from transduce.errors import UsageError
 from transduce.model import LanguageModel, Transformer
-from transduce.presets import preset as preset_settings
-from transduce.storage import PARTIAL, read_json, replace_file, to_json
+from transduce.storage import replace_file
 from transduce.text.corpus import PairSource, open_pairs
+from transduce.training.board import with_board
 from transduce.training.hardware import find_device, has_bfloat16
 from transduce.training.loop import Batches, Unseen, Validate, Validation
 from transduce.training.loop import train as train_model
@@ -45,17 +47,7 @@ from transduce.training.page import training_page
 from transduce.training.ranks import ALONE, Ranks, join
 from transduce.training.report import Report
 
-SETTINGS, CORPUS, DATA, METRICS, CHECKPOINTS, MODEL = (
-    "run.toml",
-    "corpus.json",
-    "data",
-    "metrics.jsonl",
-    "checkpoints",
-    "model",
-)
-PAGE = "report.html"
 VALID_SHARE = 0.1  # of a text, its end
-MOST_VALIDATED = 500  # validation pairs that are translated for BLEU; the loss uses all
 
 
 def train(
@@ -184,7 +176,7 @@ def train_folder(
             settled.train,
             run / CHECKPOINTS,
             validate=validate,
-            observer=report,
+            observer=with_board(report, run / BOARD),
             stop=stop,
             ranks=ranks,
         )
@@ -278,96 +270,3 @@ def model_folder(prepared: Prepared, model: Transformer | LanguageModel) -> Mode
             "torch": torch.__version__,
         },
     )
-
-
-def make_validate(folder: ModelFolder, prepared: Prepared) -> Validate:
-    """Loss on all validation pairs; BLEU and exact match of greedy translations of some of them."""
-    some = prepared.valid_pairs[:MOST_VALIDATED]
-    references = [pair.target for pair in some]
-
-    def validate() -> Validation:
-        loss = evaluate.loss(folder.model, prepared.valid_examples).value
-        if not math.isfinite(loss):
-            return Validation(loss, {}, "", (some[0].source, ""))
-        found = Translator(folder).translate([pair.source for pair in some], beam=1)
-        texts = [translation.text for translation in found]
-        bleu = evaluate.bleu(texts, references)
-        return Validation(
-            loss=loss,
-            scores={"BLEU": bleu.value, "exact match": evaluate.exact_match(texts, references).value},
-            signature=f"{bleu.signature}|beam:1|n:{len(some)}",
-            sample=(some[0].source, texts[0]),
-        )
-
-    return validate
-
-
-def check_run_folder(run: Path) -> None:
-    """A run goes into a new or empty folder, or into its own."""
-    if run.exists() and not run.is_dir():
-        raise OutputError(f"{run} is a file: a run needs a folder of its own")
-    if run.is_dir() and not (run / SETTINGS).is_file():
-        # A run that was stopped before it began.
-        begun = {DATA, CORPUS, CHECKPOINTS, LOCK, SETTINGS + PARTIAL, CORPUS + PARTIAL}
-        if not {entry.name for entry in run.iterdir()} <= begun:
-            raise OutputError(f"{run} is not empty and holds no run: choose a new folder")
-
-
-@contextlib.contextmanager
-def hold_run(run: Path, say: Say) -> Iterator[None]:
-    """Make the folder of a run if it is not there, and hold it. If what was given is refused, a new folder is taken away again."""
-    is_new = not run.exists()
-    try:
-        run.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot create the run folder {run}: {error.strerror}") from None
-    if not os.access(run, os.W_OK | os.X_OK):
-        raise OutputError(f"cannot create the run folder {run}: Permission denied")
-    try:
-        with held(run) as before:
-            if before:
-                say(f"note: the training before ended without a word ({before}), perhaps for want of memory")
-            yield
-    except (ConfigError, DataError, MissingInputError):
-        if is_new and not (run / SETTINGS).is_file():
-            shutil.rmtree(run)
-        raise
-
-
-def check_settings(preset: str | None, settings: Sequence[Layer]) -> None:
-    """Refuse what is wrong with the settings before the corpus is read. Without a preset the shape is not known yet."""
-    known = ("text", "data", "train", "decode") if preset is None else ("text", "data", "model", "train", "decode")
-    resolve(*(section_of(layer, known) for layer in (*((preset_settings(preset),) if preset else ()), *settings)))
-
-
-def section_of(layer: Layer, names: Sequence[str]) -> Layer:
-    """The sections of a layer that have one of the names, or one that nobody knows."""
-    return {name: values for name, values in layer.items() if name in names or name not in Config.model_fields}
-
-
-def check_same_corpus(run: Path, inputs: Mapping[str, Any]) -> None:
-    """The same command continues a run; another corpus is refused before anything is touched."""
-    if (run / SETTINGS).is_file():
-        check_same_inputs(run, read_json(run / CORPUS), inputs)
-
-
-def check_same_settings(run: Path, config: Config) -> None:
-    """Other settings are refused, with the list of what differs."""
-    if not (run / SETTINGS).is_file():
-        return
-    changed = differences(resolve(read_toml(run / SETTINGS)), config)
-    if changed:
-        raise OutputError(
-            f"{run} already holds another run: {'; '.join(changed)}. Choose a new folder, or the old settings"
-        )
-
-
-def create_run_folder(run: Path, config: Config, inputs: Mapping[str, Any]) -> None:
-    """Write down what the run learns from and, last, its settings."""
-    try:
-        (run / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
-        if not (run / SETTINGS).is_file():
-            replace_file(run / CORPUS, to_json(inputs))
-            replace_file(run / SETTINGS, to_toml(config).encode())
-    except OSError as error:
-        raise OutputError(f"cannot create the run folder {run}: {error.strerror}") from None

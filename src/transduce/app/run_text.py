@@ -19,19 +19,14 @@ from transduce.app.prepared import (
     text_settings,
     total,
 )
-from transduce.app.run import (
+from transduce.app.run import VALID_SHARE, follow, is_finished, make_model, n_valid_pieces, train_folder
+from transduce.app.run_folder import (
     DATA,
-    VALID_SHARE,
     check_run_folder,
     check_same_corpus,
     check_same_settings,
     check_settings,
-    follow,
     hold_run,
-    is_finished,
-    make_model,
-    n_valid_pieces,
-    train_folder,
 )
 from transduce.app.start import Start, open_start
 from transduce.checkpoint import FolderConfig, ModelFolder

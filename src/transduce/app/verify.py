@@ -10,7 +10,7 @@ from pathlib import Path
 
 from transduce.app.lock import is_held
 from transduce.app.prepared import Say
-from transduce.app.run import CHECKPOINTS, DATA, MODEL
+from transduce.app.run_folder import CHECKPOINTS, DATA, MODEL
 from transduce.checkpoint import WEIGHTS
 from transduce.errors import OutputError, TransduceError, UsageError
 from transduce.storage import sha256

@@ -3,10 +3,10 @@
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 
@@ -46,6 +46,15 @@ class StepRow:
     seconds: float
 
 
+class Hard(NamedTuple):
+    """A text of the validation set that the model renders badly, and how badly: chrF, 100 is perfect."""
+
+    chrf: float
+    source: str
+    translation: str
+    reference: str
+
+
 @dataclass(frozen=True, slots=True)
 class Validation:
     """What a model is worth: loss in nats a token without smoothing, other scores by name, how they were computed."""
@@ -54,6 +63,10 @@ class Validation:
     scores: Mapping[str, float]
     signature: str
     sample: tuple[str, str]  # a text and what the model makes of it now
+    hardest: Sequence[Hard] = ()  # the texts it renders worst
+    lengths: Mapping[str, Sequence[int]] = field(
+        default_factory=dict
+    )  # how many references, translations of 5i to 5i + 4 words
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from transduce.html import Html, Series, details, element, line_chart, page, table, tiles
+from transduce.html import Html, Series, bar_chart, details, element, line_chart, page, table, tiles
 
 Rows = Sequence[Mapping[str, Any]]
 MOST_POINTS = 400  # of a line: more cannot be told apart
@@ -35,9 +35,24 @@ def _parts(name: str, rows: Rows, facts: Mapping[str, object], settings: str) ->
         yield element("p", validations[-1]["sample"][0], style="quiet")
         shown = [(row["step"], f"{row['valid_loss']:.3f}", row["sample"][1]) for row in _thin(validations, 25)]
         yield table(["step", "validation loss", "what it wrote"], shown, numbers=(0, 1))
+        yield from _translations(validations[-1])
     yield element("h2", "What it was given")
     yield table(["", ""], [(key, value) for key, value in facts.items()])
     yield details("All settings", element("pre", settings))
+
+
+def _translations(last: Mapping[str, Any]) -> Iterator[Html]:
+    """How long the translations of the last validation are, and the worst of them."""
+    lengths = last.get("lengths")
+    if lengths:
+        names = [f"{5 * i} to {5 * i + 4} words" for i in range(len(next(iter(lengths.values()))))]
+        series = [Series(name, values) for name, values in lengths.items()]
+        marks = [(i, str(5 * i)) for i in range(len(names))]
+        yield element("h2", "Lengths and the worst sentences, at the last validation")
+        yield element("div", bar_chart("Sentences by their number of words", names, series, marks), style="charts")
+    if last.get("hardest"):
+        rows = [(f"{chrf:.0f}", *texts) for chrf, *texts in last["hardest"]]
+        yield table(["chrF", "source", "what it wrote", "reference"], rows, numbers=(0,))
 
 
 def _summary(steps: Rows, validations: Rows) -> Iterator[tuple[object, object]]:

@@ -85,6 +85,8 @@ class Report:
             **{f"valid_{name.lower().replace(' ', '_')}": value for name, value in validation.scores.items()},
             signature=validation.signature,
             sample=validation.sample,
+            hardest=validation.hardest,
+            lengths=validation.lengths,
         )
         self._try("the page of this training", lambda: self._write_page(read_metrics(self._metrics)))
         minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
