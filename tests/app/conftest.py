@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.app.trainings import Straight, finish, start, weights
+from tests.conftest import write_grammar
 from transduce.app.cli import main
 
 Run = Callable[..., tuple[int, str, str]]
@@ -17,6 +19,7 @@ def transduce(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixtur
 
     def run(*arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["transduce", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stderr", sys.stderr)  # a training puts its own there
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capfdbinary.readouterr()
         with pytest.raises(SystemExit) as end:
@@ -25,3 +28,13 @@ def transduce(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixtur
         return int(end.value.code or 0), out.decode(), err.decode()
 
     return run
+
+
+@pytest.fixture(scope="session")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> Straight:
+    """A corpus and the weights of a training on it that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("straight")
+    corpus = write_grammar(folder, 300)
+    code, err = finish(start(folder / "run", corpus))
+    assert code == 0, err
+    return corpus, weights(folder / "run")

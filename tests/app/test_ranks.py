@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.test_signals import SETTINGS, finish, wait_for, weights
+from tests.app.trainings import SETTINGS, finish, wait_for, weights
 from tests.conftest import write_grammar
 from transduce.app.launch import is_lost, what_happened
 from transduce.checkpoint import load_weights_file

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.test_signals import SETTINGS, finish
+from tests.app.trainings import SETTINGS, finish
 from transduce.app import verify
 from transduce.errors import TransduceError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.test_signals import SETTINGS, finish, weights
+from tests.app.trainings import SETTINGS, finish, weights
 from tests.conftest import write_grammar
 
 # Calls of the operating system by which a run folder changes, and in which of them the training dies. Of the renames the third is

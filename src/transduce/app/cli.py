@@ -3,6 +3,7 @@
 Nothing heavy is imported before a command needs it, so that `--help` answers at once.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import typer
 from rich.console import Console
@@ -93,10 +94,36 @@ def _interrupted(number: int, frame: FrameType | None) -> NoReturn:
     raise StoppedError("interrupted", number)
 
 
+class _Unheard:
+    """Standard error whose reader may go away, for instance a terminal that is closed: what is said then is lost, and no more."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._file.write(text)
+            self._file.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        pass  # nothing waits
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
 def _keep_pipes() -> None:
     """Where other processes work for us, one that is gone is an error that is reported, not our silent end."""
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+
+
+def _outlive_terminal() -> None:
+    """A training goes on when its terminal is closed, or when nobody reads any more what it says."""
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    sys.stderr = _Unheard(sys.stderr)
 
 
 def _end(message: str, exit_code: int) -> NoReturn:
@@ -188,6 +215,7 @@ def train(
         *(files or () for files in (source, target, pairs, text, valid_source, valid_target, valid_pairs))
     )
     _keep_pipes()
+    _outlive_terminal()
     settings = _layers(config, assignments, languages)
     if verify_resume:
         from transduce.app.verify import verify_resume as verify

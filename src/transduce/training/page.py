@@ -42,15 +42,9 @@ def _parts(name: str, rows: Rows, facts: Mapping[str, object], settings: str) ->
 
 
 def _translations(last: Mapping[str, Any]) -> Iterator[Html]:
-    """How long the translations of the last validation are, and the worst of them."""
-    lengths = last.get("lengths")
-    if lengths:
-        names = [f"{5 * i} to {5 * i + 4} words" for i in range(len(next(iter(lengths.values()))))]
-        series = [Series(name, values) for name, values in lengths.items()]
-        marks = [(i, str(5 * i)) for i in range(len(names))]
-        yield element("h2", "Lengths and the worst sentences, at the last validation")
-        yield element("div", bar_chart("Sentences by their number of words", names, series, marks), style="charts")
+    """The worst translations of the last validation."""
     if last.get("hardest"):
+        yield element("h2", "The worst sentences of the last validation")
         rows = [(f"{chrf:.0f}", *texts) for chrf, *texts in last["hardest"]]
         yield table(["chrF", "source", "what it wrote", "reference"], rows, numbers=(0,))
 
@@ -84,6 +78,16 @@ def _charts(steps: Rows, validations: Rows) -> Iterator[Html]:
         at = [float(row["step"]) for row in few]
         yield line_chart("Learning rate", at, [Series("rate", [row["rate"] for row in few])])
         yield line_chart("Pieces a second", at, [Series("speed", [row["tokens_per_second"] for row in few])])
+    if validations and validations[-1].get("lengths"):
+        yield _lengths(validations[-1]["lengths"])
+
+
+def _lengths(lengths: Mapping[str, Sequence[int]]) -> Html:
+    """How many references and translations have how many words."""
+    n_classes = max((i + 1 for counts in lengths.values() for i, n in enumerate(counts) if n), default=1)
+    names = [f"{5 * i} to {5 * i + 4} words" for i in range(n_classes)]
+    series = [Series(name, counts[:n_classes]) for name, counts in lengths.items()]
+    return bar_chart("Sentences by words, last validation", names, series, [(i, str(5 * i)) for i in range(n_classes)])
 
 
 def _thin(rows: Rows, most: int) -> Rows:
