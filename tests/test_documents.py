@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import write_grammar
 from transduce.app.info import describe_preset
 from transduce.decode.load import load
 from transduce.presets import TABLE_3
@@ -18,7 +19,31 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAPER = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
 SOURCES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "src" / "transduce").rglob("*.py")}
-COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines() if line]
+TRAINING = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+
+
+def commands_of(page: str) -> list[str]:
+    return [line for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) for line in block.splitlines() if line]
+
+
+COMMANDS = commands_of(README)
+
+
+def run(command: str, folder: Path) -> str:
+    """What a command of a page prints, as a reader would run it."""
+    typed = re.sub(r"\btransduce (?=[a-z])", f"{shlex.quote(sys.executable)} -m transduce ", command)
+    done = subprocess.run(typed, shell=True, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, f"{command}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.timeout(600)
+def test_the_commands_of_the_page_on_training_run_in_order(tmp_path: Path) -> None:
+    write_grammar(tmp_path, 200)
+    commands = commands_of(TRAINING)
+    assert len(commands) >= 4
+    for command in commands:
+        run(command, tmp_path)
 
 
 @pytest.mark.timeout(1200)  # they train two models
@@ -31,18 +56,10 @@ def test_the_commands_of_the_readme_run_in_order(tmp_path: Path) -> None:
     for name in ("en", "it"):
         (tmp_path / f"test.{name}").write_text((tmp_path / f"train.{name}").read_text())
     assert len(COMMANDS) >= 7
-    python = shlex.quote(sys.executable)
     for command in COMMANDS:
-        done = subprocess.run(
-            re.sub(r"\btransduce (?=[a-z])", f"{python} -m transduce ", command),
-            shell=True,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        out = run(command, tmp_path)
         if command.startswith("echo"):
-            assert done.stdout == "Ti amo molto\n"
+            assert out == "Ti amo molto\n"
     assert len((tmp_path / "out.it").read_text().splitlines()) == 60
 
 

@@ -101,6 +101,9 @@ class TrainConfig(Section):
         "inverse_sqrt", description="after the peak: Eq. 3's decay, or down to zero at the last step"
     )
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="eps_ls (section 5.4)")
+    consistency: float = Field(
+        0.0, ge=0, le=100, description="R-Drop's alpha: each batch twice, and the two answers drawn together; 0 is off"
+    )
     accumulate: int = Field(1, ge=1, description="batches whose gradients make one step")
     clip_norm: float = Field(1.0, ge=0, description="largest norm of the gradient; 0 is off, as in the paper")
     validate_every: int = Field(1000, ge=1, description="steps between two validations")

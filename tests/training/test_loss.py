@@ -46,3 +46,33 @@ def test_the_loss_of_a_batch_is_the_sum_over_its_sentences_padding_or_not(model:
     examples = [example(3, 7), example(11, 2), example(5, 5)]
     alone = sum(batch_loss(model, collate([each]), 0.1) for each in examples)
     torch.testing.assert_close(batch_loss(model, collate(examples), 0.1), alone)
+
+
+@pytest.mark.parametrize("most_logits", [1, 7 * 53, 1 << 22])
+def test_two_answers_to_one_batch_are_drawn_together_as_autograd_would(
+    most_logits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loss_module, "MOST_LOGITS", most_logits)
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(22, 7, generator=generator, requires_grad=True)
+    weight = torch.randn(53, 7, generator=generator, requires_grad=True)
+    target = torch.randint(53, (11,), generator=generator).repeat(2)
+    logits = hidden @ weight.T
+    p, q = torch.log_softmax(logits, dim=-1).chunk(2)
+    apart = F.kl_div(p, q, reduction="sum", log_target=True) + F.kl_div(q, p, reduction="sum", log_target=True)
+    expected = F.cross_entropy(logits, target, label_smoothing=0.1, reduction="sum") + 5.0 / 2 * apart
+    gradients = torch.autograd.grad(expected, (hidden, weight))
+    found = projected_loss(hidden, weight, target, 0.1, consistency=5.0)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(torch.autograd.grad(found, (hidden, weight)), gradients, atol=1e-4, rtol=1e-4)
+
+
+def test_without_dropout_the_two_answers_agree_and_the_loss_is_the_plain_one(model: Transformer) -> None:
+    batch = collate([example(3, 7), example(11, 2)])
+    torch.testing.assert_close(batch_loss(model, batch, 0.1, consistency=5.0), batch_loss(model, batch, 0.1))
+    model.source_embedding.dropout.p = 0.5
+    model.train()
+    torch.manual_seed(0)
+    apart = batch_loss(model, batch, 0.1, consistency=5.0)
+    torch.manual_seed(0)
+    assert apart > batch_loss(model, batch, 0.1, consistency=1.0) > 0

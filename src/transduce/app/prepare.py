@@ -188,9 +188,9 @@ def choose(
         raise none_fits("pairs", asked)
     valid_pairs = load_valid(folder)
     valid_examples = fitting("validation pairs", encode_pairs(valid_pairs, *vocabularies), asked, say)
-    why = "as asked" if preset else f"the shape for a corpus of {n_pairs:,} pairs"
-    if any("d_model" in layer.get("model", {}) for layer in settings):
-        why = "its recipe; the shape is given"
+    is_given = any("d_model" in layer.get("model", {}) for layer in settings)
+    why = "its recipe; the shape is given" if is_given else f"the shape for a corpus of {n_pairs:,} pairs"
+    why = "as asked" if preset else why
     say_choices(say, proposal, f"preset {shape}: {why}", config, n_pairs)
     return Prepared(
         config,

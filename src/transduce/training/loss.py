@@ -1,5 +1,6 @@
 """What training makes small: cross-entropy with label smoothing (section 5.4), taken together with the map to logits."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -15,15 +16,34 @@ from transduce.text.vocabulary import PAD
 MOST_LOGITS = 1 << 22  # that are in memory at once
 
 
-def batch_loss(model: Transformer | LanguageModel, batch: Batch, label_smoothing: float = 0.0) -> Float[Tensor, ""]:
-    """The summed loss of a batch; divide it by the tokens of the whole step. Padding is never projected to logits."""
+def batch_loss(
+    model: Transformer | LanguageModel, batch: Batch, label_smoothing: float = 0.0, consistency: float = 0.0
+) -> Float[Tensor, ""]:
+    """The summed loss of a batch; divide it by the tokens of the whole step. Padding is never projected to logits.
+
+    Departs: with `consistency` a batch is read twice, under two dropout masks, and the answers drawn together (R-Drop, 2021).
+    Of the two losses and consistency / 2 times the divergence of the answers, both ways, half is taken: it stays the loss of a batch.
+    """
+    if consistency:
+        batch = twice(batch)
     hidden, _ = model.decode(batch.target_in, start(model, batch))
     if batch.n_tokens == batch.target_out.numel():  # no padding: nothing to leave out, nothing to copy
         hidden, target = hidden.flatten(end_dim=1), batch.target_out.flatten()
     else:
         real = batch.target_out != PAD
         hidden, target = hidden[real.to(hidden.device)], batch.target_out[real]
-    return projected_loss(hidden, model.logit_weight, target.to(hidden.device), label_smoothing)
+    loss = projected_loss(hidden, model.logit_weight, target.to(hidden.device), label_smoothing, consistency)
+    return loss / 2 if consistency else loss
+
+
+def twice(batch: Batch) -> Batch:
+    """A batch above itself."""
+
+    def double(rows: Tensor | None) -> Tensor | None:
+        return None if rows is None else torch.cat((rows, rows))
+
+    target_in, target_out = (torch.cat((rows, rows)) for rows in (batch.target_in, batch.target_out))
+    return Batch(double(batch.source), double(batch.source_mask), target_in, target_out, 2 * batch.n_tokens)
 
 
 def start(model: Transformer | LanguageModel, batch: Batch) -> Cache:
@@ -40,14 +60,16 @@ def projected_loss(
     weight: Float[Tensor, "vocab d_model"],
     target: Int[Tensor, " token"],
     smoothing: float,
+    consistency: float = 0.0,
 ) -> Float[Tensor, ""]:
     """The cross-entropy of logits = hidden W^T against (1 - eps) * the right piece + eps * the uniform distribution, summed.
 
-    Section 5.4, after Szegedy et al. 2015: the uniform part covers all pieces, the right one too.
+    Section 5.4, after Szegedy et al. 2015: the uniform part covers all pieces, the right one too. With `consistency` the second
+    half of the rows are the first half once more, and consistency / 2 * (KL(p | q) + KL(q | p)) of each two rows is added.
     """
     if torch.is_grad_enabled():
-        return _ProjectedLoss.apply(hidden, weight, target, smoothing)  # type: ignore[no-untyped-call]  # torch's own
-    return loss_and_gradients(hidden, weight, target, smoothing, wants_gradients=False)[0]
+        return _ProjectedLoss.apply(hidden, weight, target, smoothing, consistency)  # type: ignore[no-untyped-call]  # torch's own
+    return loss_and_gradients(hidden, weight, target, smoothing, consistency, wants_gradients=False)[0]
 
 
 def loss_and_gradients(
@@ -55,6 +77,7 @@ def loss_and_gradients(
     weight: Float[Tensor, "vocab d_model"],
     target: Int[Tensor, " token"],
     smoothing: float,
+    consistency: float,
     *,
     wants_gradients: bool,
 ) -> tuple[Float[Tensor, ""], Tensor | None, Tensor | None]:
@@ -65,37 +88,66 @@ def loss_and_gradients(
     """
     sum_of_pieces, uniform = weight.sum(dim=0), smoothing / len(weight)
     loss = torch.zeros((), device=hidden.device)
-    d_hidden, d_weight = [], torch.zeros_like(weight) if wants_gradients else None
-    n_rows = max(1, MOST_LOGITS // len(weight))
-    for first in range(0, len(hidden), n_rows):
-        rows, right = hidden[first : first + n_rows], target[first : first + n_rows, None]
+    d_hidden = torch.empty_like(hidden) if wants_gradients else None
+    d_weight = torch.zeros_like(weight) if wants_gradients else None
+    for part in parts(len(hidden), max(1, MOST_LOGITS // len(weight)), in_twos=consistency > 0):
+        rows, right = hidden[part], target[part, None]
         logits = F.linear(rows, weight).float()
         log_p = torch.log_softmax(logits, dim=-1)
         log_p_right = log_p.gather(1, right)
         log_denominator = logits.gather(1, right) - log_p_right
         sum_of_log_p = (rows @ sum_of_pieces).float().sum() - len(weight) * log_denominator.sum()
         loss -= (1 - smoothing) * log_p_right.sum() + uniform * sum_of_log_p
-        if d_weight is not None:
+        pull = None
+        if consistency:
+            apart, pull = divergence(log_p)
+            loss += consistency / 2 * apart
+        if d_hidden is not None and d_weight is not None:
             d_logits = log_p.exp_()
             d_logits.scatter_add_(1, right, torch.full_like(log_p_right, smoothing - 1))
-            d_hidden.append((d_logits @ weight).sub_(uniform * sum_of_pieces))
+            if pull is not None:
+                d_logits.add_(pull, alpha=consistency / 2)
+            d_hidden[part] = (d_logits @ weight).sub_(uniform * sum_of_pieces).to(hidden.dtype)
             d_weight += d_logits.t() @ rows
-    if d_weight is None:
-        return loss, None, None
-    d_weight -= uniform * hidden.sum(dim=0)
-    return loss, torch.cat(d_hidden), d_weight
+    if d_weight is not None:
+        d_weight -= uniform * hidden.sum(dim=0)
+    return loss, d_hidden, d_weight
+
+
+def parts(n_rows: int, most: int, in_twos: bool) -> Iterator[slice | list[int]]:
+    """Rows that are taken together: neighbours, or in twos neighbours of the first half and then their likes of the second."""
+    if not in_twos:
+        yield from (slice(first, first + most) for first in range(0, n_rows, most))
+        return
+    half = n_rows // 2
+    for first in range(0, half, max(1, most // 2)):
+        some = range(first, min(half, first + max(1, most // 2)))
+        yield [*some, *(half + i for i in some)]
+
+
+def divergence(log_p: Float[Tensor, "rows vocab"]) -> tuple[Float[Tensor, ""], Float[Tensor, "rows vocab"]]:
+    """KL(p | q) + KL(q | p), summed, of the first half of the rows, p, and the second, q; and its gradient by their logits."""
+    log_first, log_second = log_p.chunk(2)
+    first, second, difference = log_first.exp(), log_second.exp(), log_first - log_second
+    forth = (first * difference).sum(dim=-1, keepdim=True)
+    back = -(second * difference).sum(dim=-1, keepdim=True)
+    by_first = first * (difference - forth) + first - second
+    by_second = second * (-difference - back) + second - first
+    return (forth + back).sum(), torch.cat((by_first, by_second))
 
 
 class _ProjectedLoss(torch.autograd.Function):
     """`loss_and_gradients` for autograd: the gradients are there before they are asked for."""
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> Tensor:
-        loss, *gradients = loss_and_gradients(hidden, weight, target, smoothing, wants_gradients=True)
+    def forward(  # the arguments of `projected_loss`
+        ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, consistency: float
+    ) -> Tensor:
+        loss, *gradients = loss_and_gradients(hidden, weight, target, smoothing, consistency, wants_gradients=True)
         ctx.save_for_backward(*gradients)
         return loss
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         d_hidden, d_weight = ctx.saved_tensors
-        return d_hidden * gradients[0], d_weight * gradients[0], None, None
+        return d_hidden * gradients[0], d_weight * gradients[0], None, None, None

@@ -83,7 +83,7 @@ def gradients(
 def backward(model: Model, batch: Batch, n_tokens: int, config: TrainConfig) -> float:
     """Add the gradient of a batch to those that are there; returns its loss."""
     with autocast(config, model.logit_weight.device):
-        loss = batch_loss(model, batch, config.label_smoothing) / n_tokens
+        loss = batch_loss(model, batch, config.label_smoothing, config.consistency) / n_tokens
     loss.backward()  # type: ignore[no-untyped-call]  # torch's own
     return loss.item()
 
