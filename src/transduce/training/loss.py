@@ -22,7 +22,7 @@ def batch_loss(
     """The summed loss of a batch; divide it by the tokens of the whole step. Padding is never projected to logits.
 
     Departs: with `consistency` a batch is read twice, under two dropout masks, and the answers drawn together (R-Drop, 2021).
-    Of the two losses and consistency / 2 times the divergence of the answers, both ways, half is taken: it stays the loss of a batch.
+    Half is taken of the two losses and consistency / 2 times the divergence of the answers, both ways: still the loss of one batch.
     """
     if consistency:
         batch = twice(batch)
