@@ -90,7 +90,8 @@ def ours(shape: Any, size: int, batches: list[Any]) -> Step:
     keep_freed_memory()
     ranks = join()
     model = Transformer(ModelConfig(**shape, vocab_size=size)).train()
-    optimizer, config = make_optimizer(model), TrainConfig(label_smoothing=SMOOTHING)
+    precision = "bfloat16" if has_bfloat16() else "float32"
+    optimizer, config = make_optimizer(model), TrainConfig(label_smoothing=SMOOTHING, precision=precision)
 
     def step(number: int) -> None:
         update(model, optimizer, [batches[(number + ranks.rank) % len(batches)]], 1e-4, config, ranks=ranks)
@@ -206,7 +207,9 @@ def has_bfloat16() -> bool:
     """Whether the processor multiplies in bfloat16."""
     import torch
 
-    return torch.backends.cpu.get_cpu_capability() != "DEFAULT" and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    from transduce.training import hardware
+
+    return hardware.has_bfloat16(torch.device("cpu"))
 
 
 def serve(side: str, shape_name: str, path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # before torch: as the command line does, see docs/decisions.md
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # before torch: as the command line does, see docs/decisions.md
 
 import pytest
 import torch
@@ -67,7 +67,7 @@ def write_corpus(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
 @pytest.fixture(autouse=True)
 def _signals_as_they_were() -> Iterator[None]:
     """The command line sets handlers for its whole process, which here is that of the tests."""
-    numbers = (signal.SIGINT, signal.SIGPIPE)
+    numbers = (signal.SIGINT, signal.SIGPIPE, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     yield
     for number, handler in zip(numbers, before, strict=True):

@@ -8,7 +8,7 @@
     +-- OutputError            73   the output cannot be created
     +-- StorageError           74   reading or writing failed half-way (disk full)
     +-- BusyError              75   try again: somebody holds the folder or the port
-    |   +-- RankError          75   processes that train together lost contact
+    +-- RankError              76   in a process of several that train together: it lost contact with the others
     +-- ConfigError            78   a setting is unknown or impossible
     |   +-- ModelError         78   a folder is not a model, or not one we can use
     +-- StoppedError  130 138 143   training was asked to stop (SIGINT, SIGUSR1, SIGTERM) and has saved a checkpoint
@@ -21,6 +21,7 @@ class TransduceError(Exception):
     """The root: everything this package raises on purpose."""
 
     exit_code = 1
+    is_told = False  # by another process that trains together with this one
 
 
 class UsageError(TransduceError):
@@ -65,8 +66,10 @@ class BusyError(TransduceError):
     exit_code = 75
 
 
-class RankError(BusyError):
+class RankError(TransduceError):
     """Processes that train together lost contact; started again, they go on from the last checkpoint."""
+
+    exit_code = 76
 
 
 class ConfigError(TransduceError):

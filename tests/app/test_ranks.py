@@ -1,6 +1,8 @@
 """Several processes that train one model, as people start them."""
 
+import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -10,10 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.app.conftest import Run
 from tests.app.trainings import SETTINGS, finish, wait_for, weights
 from tests.conftest import write_grammar
-from transduce.app.launch import is_lost, what_happened
+from transduce.app.launch import free_port, is_lost, what_happened
 from transduce.checkpoint import load_weights_file
+from transduce.errors import StoppedError
+from transduce.training.loop import Hard, Validation, heard
+from transduce.training.ranks import TIMEOUT, failure, plain, told_error
 
 Corpus = tuple[Path, Path]
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=2", "--module"]
@@ -109,12 +115,53 @@ def test_what_the_first_rank_refuses_ends_all_with_its_code_and_message(two: Two
 
 
 def test_which_ends_are_started_again() -> None:
-    assert is_lost([-9, 75])
-    assert is_lost([75, 75])
+    assert is_lost([-9, 76])
+    assert is_lost([76, 76])
     assert is_lost([0, -15])
     assert not is_lost([0, 0])
-    assert not is_lost([74, 75]), "the disk is full: the first rank says so, the other only lost it"
-    assert what_happened([75, 75]) == "the processes lost contact"
+    assert not is_lost([74, 76]), "the disk is full: the first rank says so, the other only lost it"
+    assert not is_lost([75, 76]), "the folder is in use"
+    assert what_happened([76, 76]) == "the processes lost contact"
+
+
+def test_a_signal_before_the_first_step_ends_all_ranks(two: Two, tmp_path: Path) -> None:
+    process = start(tmp_path / "run", two[0], "--processes", "2")
+    while len(children(process.pid)) < 2:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    code, err = finish(process)
+    assert code == 143, err
+    assert "start again" not in err
+
+
+def test_what_does_not_go_with_several_processes_is_refused(
+    transduce: Run, two: Two, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = ("train", tmp_path / "x", "--source", "-", "--target", two[0][1])
+    said = "standard input can be read only once: with --processes or --verify-resume give files"
+    for option in (("--processes", "2"), ("--verify-resume",)):
+        assert transduce(*train, *option) == (2, "", f"transduce: {said}\n")
+    files = ("train", tmp_path / "x", "--source", two[0][0], "--target", two[0][1])
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    code, _, err = transduce(*files, "--processes", "2")
+    assert (code, err) == (2, "transduce: torchrun has started this process already: leave out --processes\n")
+    monkeypatch.setenv(TIMEOUT, "5min")
+    code, _, err = transduce(*files)
+    assert (code, err) == (78, f"transduce: {TIMEOUT} is '5min': wanted a number of seconds\n")
+    monkeypatch.setenv(TIMEOUT, "0.5")
+    for name, value in {"RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}.items():
+        monkeypatch.setenv(name, value)
+    code, _, err = transduce(*files)
+    assert (code, "transduce: rank 1 cannot reach the others: " in err) == (76, True), err
+
+
+def test_what_the_first_rank_tells_arrives_as_it_was() -> None:
+    validation = Validation(1.5, {"BLEU": 30.0}, "s", ("a", "b"), [Hard(12.0, "x", "y", "z")], {"references": [1, 2]})
+    told = heard(json.loads(json.dumps(validation, default=plain)))
+    assert (told.loss, told.scores, told.signature) == (validation.loss, validation.scores, validation.signature)
+    assert json.loads(json.dumps([tmp := Path("a/b"), ["note"]], default=plain)) == [str(tmp), ["note"]]
+    error = told_error(*failure(StoppedError("stopped", 15))["error"])
+    assert (str(error), error.exit_code, error.is_told) == ("stopped", 143, True)
 
 
 @pytest.mark.slow
@@ -129,16 +176,53 @@ def test_under_torchrun_the_weights_are_the_same_and_a_killed_rank_is_restarted(
 
 
 @pytest.mark.slow
-def test_a_rank_that_hangs_is_noticed_named_and_all_start_again(two: Two, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_hangs_is_noticed_named_and_all_start_again(two: Two, tmp_path: Path, rank: int) -> None:
     corpus, wanted, _ = two
     process = start(tmp_path / "run", corpus, "--processes", "2", TRANSDUCE_RANK_TIMEOUT="8")
     wait_for(process, tmp_path / "run" / "checkpoints" / "step-00000008")
-    os.kill(children(process.pid)[1], signal.SIGSTOP)
+    os.kill(children(process.pid)[rank], signal.SIGSTOP)
     code, err = finish(process)
     assert code == 0, err
-    assert "transduce: rank 0 of 2 lost contact with rank 1: " in err
+    assert f"transduce: rank {1 - rank} of 2 lost contact with rank {rank}: " in err
     assert "note: the processes lost contact: all 2 start again" in err
     assert weights(tmp_path / "run") == wanted
+
+
+def has_own_network() -> bool:
+    """Whether this machine lets a test have a network of its own, to cut it."""
+    command = ["unshare", "-rn", "ip", "link", "set", "lo", "up"]
+    return (
+        bool(shutil.which("unshare") and shutil.which("ip"))
+        and not subprocess.run(command, capture_output=True).returncode
+    )
+
+
+@pytest.mark.slow
+def test_a_network_that_is_cut_is_noticed_and_all_start_again(two: Two, tmp_path: Path) -> None:
+    """The trainings run in a network of their own, whose loopback goes down after the first checkpoint until somebody complains."""
+    if not has_own_network():
+        pytest.skip("no network namespaces here: none to cut")
+    (source, target), _, _ = two
+    train = [sys.executable, "-m", "transduce", "train", tmp_path / "run", "--source", source, "--target", target]
+    seldom = ("--set", "train.validate_every=1000", "--set", "train.steps=60")
+    command = " ".join(map(shlex.quote, [*map(str, train), *SETTINGS, *seldom, "--processes", "2"]))
+    script = f"""
+        ip link set lo up
+        {command} 2> {tmp_path}/said & training=$!
+        while [ ! -d {tmp_path}/run/checkpoints/step-00000008 ]; do sleep 0.02; done
+        ip link set lo down
+        while kill -0 $training && ! grep -q 'lost contact' {tmp_path}/said; do sleep 0.1; done
+        ip link set lo up
+        wait $training
+    """
+    done = subprocess.run(
+        ["unshare", "-rn", "sh", "-c", script], env={**os.environ, "TRANSDUCE_RANK_TIMEOUT": "6"}, timeout=200
+    )
+    said = (tmp_path / "said").read_text()
+    assert done.returncode == 0, said
+    assert "of 2 lost contact" in said
+    assert "finished: " in said
 
 
 @pytest.mark.slow

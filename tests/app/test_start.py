@@ -48,6 +48,7 @@ def test_what_a_model_to_start_from_cannot_follow_is_refused(
         ((*pairs, "--from", tmp_path / "none"), 66, f"no model folder {tmp_path / 'none'}"),
         ((*pairs, "--from", BUILTIN, "--set", "model.d_model=64"), 78, f"model.d_model is 64, but {BUILTIN} has "),
         ((*pairs, "--from", BUILTIN, "--set", "text.joint=false"), 78, "keeps its shape and its pieces"),
+        ((*pairs, "--from", BUILTIN, "--preset", "base"), 78, f"model.d_model is 512, but {BUILTIN} has "),
         (("--text", source, "--from", BUILTIN), 78, "has model.kind 'encoder-decoder', and this trains 'decoder-only'"),
     ):
         returned, _, err = transduce("train", tmp_path / "x", *options, *SHORT)

@@ -17,14 +17,14 @@ from transduce.checkpoint import load_weights_file, weights_of
 from transduce.config import ModelConfig, TrainConfig
 from transduce.data.batch import Batch, Example, collate
 from transduce.data.stream import ExampleList, Position, stream
-from transduce.errors import DivergedError, StoppedError, StorageError
+from transduce.errors import DivergedError, ModelError, StoppedError, StorageError
 from transduce.model import Transformer
 from transduce.model.attention import scaled_dot_product_attention
 from transduce.training import loop
 from transduce.training import step as one_step
-from transduce.training.loop import StepRow, Validation, train
+from transduce.training.loop import StepRow, Validation, finish, train
 from transduce.training.loss import batch_loss
-from transduce.training.state import average_checkpoints, checkpoints
+from transduce.training.state import State, average_checkpoints, checkpoints, load_checkpoint
 from transduce.training.step import make_optimizer, update
 
 SHAPE = {"vocab_size": 300, "n_layers": 1, "d_model": 22, "d_ff": 37, "n_heads": 2}
@@ -288,12 +288,12 @@ def test_a_step_that_does_not_fit_into_memory_is_made_of_halves(monkeypatch: pyt
     wanted = update(whole, torch.optim.SGD(whole.parameters()), [batch], 0.5, short())
     limit, notes = 6 * batch.target_in.shape[1], []
 
-    def small_memory(model: Transformer, part: Batch, label_smoothing: float) -> torch.Tensor:
+    def small_memory(model: Transformer, part: Batch, *weights: float) -> torch.Tensor:
         if part.target_in.numel() > limit:
             raise RuntimeError(
                 "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory: you tried"
             )
-        return batch_loss(model, part, label_smoothing)
+        return batch_loss(model, part, *weights)
 
     monkeypatch.setattr(one_step, "batch_loss", small_memory)
     found = update(halved, torch.optim.SGD(halved.parameters()), [batch], 0.5, short(), notes.append)
@@ -371,3 +371,54 @@ def test_bleu_may_decide_which_validation_is_better(tmp_path: Path) -> None:
     trained = train(fresh(), batches, short(better_by="bleu"), tmp_path, validate=validate, observer=Silent())
     assert (trained.state.best, trained.state.best_step, trained.state.n_stale) == (-30.0, 4, 1)
     assert trained.weights == "step 4, better than the average of the last"
+
+
+def test_the_best_weights_are_named_by_their_own_step_after_a_road_that_was_left(tmp_path: Path) -> None:
+    """A state that went back may remember an older best than the one that lies there."""
+    run(fresh(), tmp_path, short(), validate=losses(3.0, 2.0, 1.0, 9.0))
+    state = replace(load_state(tmp_path), best=-1.0, best_step=2)
+    trained = finish(fresh(), state, short(), tmp_path, losses(7.0, 1.0), None)
+    assert trained.weights == "step 6, better than the average of the last"
+
+
+def load_state(folder: Path) -> State:
+    return load_checkpoint(checkpoints(folder)[-1], model := fresh(), make_optimizer(model))
+
+
+def test_a_checkpoint_of_another_version_is_refused_by_name(tmp_path: Path) -> None:
+    run(fresh(), tmp_path, short())
+    path = checkpoints(tmp_path)[-1]
+    (path / "state.json").write_text('{"step": 6, "position": [0, 0, 0], "best_loss": 1.0}')
+    model = fresh()
+    with pytest.raises(
+        ModelError, match=r"state\.json was written by another version of transduce: finish the run with that one"
+    ):
+        load_checkpoint(path, model, make_optimizer(model))
+
+
+def test_another_precision_is_said(tmp_path: Path) -> None:
+    run(fresh(), tmp_path, short(steps=2, precision="float32"))
+    observer = Silent()
+    run(fresh(), tmp_path, short(precision="bfloat16"), observer)
+    assert observer.notes == ["this training had products in float32 until step 2, now in bfloat16"]
+
+
+def test_what_follows_a_lack_of_memory_does_not_depend_on_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = collate(random_examples(21))
+    found = []
+    for n_drawn in (0, 1000):
+        torch.manual_seed(5)
+        model = fresh(dropout=0.3)
+        failed = False
+
+        def small_memory(*arguments: object, n_drawn: int = n_drawn) -> torch.Tensor:
+            nonlocal failed
+            if not failed:
+                failed = True
+                torch.rand(n_drawn)
+                raise MemoryError
+            return batch_loss(*arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(one_step, "batch_loss", small_memory)
+        found.append(update(model, torch.optim.SGD(model.parameters()), [batch], 0.5, short()).loss)
+    assert found[0] == found[1]

@@ -76,3 +76,25 @@ def test_without_dropout_the_two_answers_agree_and_the_loss_is_the_plain_one(mod
     apart = batch_loss(model, batch, 0.1, consistency=5.0)
     torch.manual_seed(0)
     assert apart > batch_loss(model, batch, 0.1, consistency=1.0) > 0
+
+
+@pytest.mark.parametrize("consistency", [0.0, 5.0])
+def test_the_gradients_are_those_of_the_loss_by_small_steps(consistency: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(6, 5, generator=generator, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(11, 5, generator=generator, dtype=torch.float64, requires_grad=True)
+    target = torch.tensor([1, 2, 3]).repeat(2)
+    assert torch.autograd.gradcheck(lambda h, w: projected_loss(h, w, target, 0.1, consistency), (hidden, weight))
+
+
+def test_under_autocast_loss_and_gradients_are_nearly_those_of_float32() -> None:
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(40, 16, generator=generator, requires_grad=True)
+    weight = torch.randn(53, 16, generator=generator, requires_grad=True)
+    target = torch.randint(53, (40,), generator=generator)
+    exact = projected_loss(hidden, weight, target, 0.1)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = projected_loss(hidden, weight, target, 0.1)
+    assert rough.item() == pytest.approx(exact.item(), rel=0.01)
+    for a, b in zip(*(torch.autograd.grad(loss, (hidden, weight)) for loss in (exact, rough)), strict=True):
+        assert (a - b).norm() < 0.02 * a.norm()

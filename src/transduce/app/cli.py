@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 
 from transduce.config import Layer, parse_assignment, read_toml
-from transduce.errors import RankError, StoppedError, StorageError, TransduceError, UsageError
+from transduce.errors import StoppedError, StorageError, TransduceError, UsageError
 from transduce.text.files import BYTE_ORDER_MARK, LONGEST_LINE, check_stdin_is_read_once, not_text
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ def main() -> None:
     try:
         app()
     except TransduceError as error:
-        if os.environ.get("RANK", "0") != "0" and not isinstance(error, RankError):
-            sys.exit(error.exit_code)  # the first rank says it
+        if error.is_told:  # the first rank says it
+            sys.exit(error.exit_code)
         _end(str(error), error.exit_code)
     except OSError as error:
         _end(f"{error.filename}: {error.strerror}" if error.filename else str(error), StorageError.exit_code)
@@ -217,10 +217,13 @@ def train(
     _keep_pipes()
     _outlive_terminal()
     settings = _layers(config, assignments, languages)
+    files = (source, target, pairs, text, valid_source, valid_target, valid_pairs)
+    if (verify_resume or processes > 1) and any("-" in (several or ()) for several in files):
+        raise UsageError("standard input can be read only once: with --processes or --verify-resume give files")
     if verify_resume:
         from transduce.app.verify import verify_resume as verify
 
-        arguments = [argument for argument in sys.argv[1:] if argument != "--verify-resume"]
+        arguments = [argument for argument in sys.argv[2:] if argument != "--verify-resume"]
         verify(run, arguments, partial(_stderr().print, highlight=False, markup=False))
         return
     if processes > 1:
@@ -250,11 +253,14 @@ def train(
 
 def _train_together(processes: int) -> None:
     """Start the ranks and end with them; in a rank, go on."""
-    from transduce.app.launch import end_with_parent, launch
+    from transduce.app.launch import PARENT, end_with_parent, launch
 
-    if "RANK" not in os.environ:
+    if PARENT in os.environ:
+        end_with_parent()
+    elif "WORLD_SIZE" in os.environ:
+        raise UsageError("torchrun has started this process already: leave out --processes")
+    else:
         raise typer.Exit(launch(sys.argv[1:], processes, partial(_stderr().print, highlight=False, markup=False)))
-    end_with_parent()
 
 
 @app.command()

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from transduce.app.prepared import Say
-from transduce.errors import RankError
+from transduce.errors import BusyError, RankError
 
 MOST_RESTARTS = 3
 LAST_WORDS = 5.0  # seconds the other ranks have to end by themselves once one has ended
@@ -28,18 +28,21 @@ def launch(arguments: Sequence[str], n_processes: int, say: Say) -> int:
     If a rank is killed or the ranks lose contact, all are ended and started again, from the last checkpoint; a few times.
     """
     for n_left in reversed(range(MOST_RESTARTS + 1)):
-        with started(arguments, n_processes) as ranks:
+        with started(arguments, n_processes) as (ranks, asked):
             codes = wait(ranks)
+        if asked and any(code < 0 for code in codes):  # they were not yet listening
+            return 128 + asked[0]
         if not is_lost(codes):
             return next((code for code in codes if code not in (0, RankError.exit_code)), 0)
         then = f"all {n_processes} start again, {n_left} more times at most" if n_left else "given up"
         say(f"note: {what_happened(codes)}: {then}")
-    return RankError.exit_code
+    return BusyError.exit_code
 
 
 @contextlib.contextmanager
-def started(arguments: Sequence[str], n_processes: int) -> Iterator[Processes]:
-    """The ranks, running; signals to this process go on to them, and they end with it, however it ends."""
+def started(arguments: Sequence[str], n_processes: int) -> Iterator[tuple[Processes, list[int]]]:
+    """The ranks, running, and the signals that asked for the end; those go on to the ranks, which end with this process, however it
+    ends."""
     inner, outer = os.pipe()  # nobody writes: the ranks wait for it to close
     environment = {
         **os.environ,
@@ -47,13 +50,13 @@ def started(arguments: Sequence[str], n_processes: int) -> Iterator[Processes]:
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(free_port()),
         "GLOO_SOCKET_IFNAME": "lo" if sys.platform.startswith("linux") else "lo0",
-        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // n_processes))),
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, n_cores() // n_processes))),
         "TORCH_CPP_LOG_LEVEL": "ERROR",  # what there is to say, the ranks say
         PARENT: str(inner),
     }
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-m", "transduce", *arguments],
+            [sys.executable, "-P", "-m", "transduce", *arguments],  # -P: nothing of the current folder is imported
             env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdin=None if rank == 0 else subprocess.DEVNULL,
             pass_fds=[inner],
@@ -63,13 +66,16 @@ def started(arguments: Sequence[str], n_processes: int) -> Iterator[Processes]:
     ]
     os.close(inner)
 
+    asked: list[int] = []
+
     def forward(number: int, frame: FrameType | None) -> None:
+        asked.append(number)
         for rank in ranks:
             rank.send_signal(number)
 
     before = {number: signal.signal(number, forward) for number in FORWARDED}
     try:
-        yield ranks
+        yield ranks, asked
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -103,6 +109,11 @@ def what_happened(codes: Sequence[int]) -> str:
     return f"a process was ended by {killed[0]}" if killed else "the processes lost contact"
 
 
+def n_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def free_port() -> int:
     """A port of this machine that nobody uses."""
     with socket.socket() as probe:
@@ -112,8 +123,6 @@ def free_port() -> int:
 
 def end_with_parent() -> None:
     """In a rank: end when the launcher does, even if that was killed."""
-    if PARENT not in os.environ:
-        return
 
     def watch(pipe: int) -> None:
         os.read(pipe, 1)  # returns when the other end is closed

@@ -148,8 +148,10 @@ def make_plan(pairs: PairSource, preset: str | None, settings: Sequence[Layer], 
         measured = measure(model, examples, settled, 2 / 3 * seconds)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
-        alone = measure(model, examples, settled, seconds / 3) if threads > 1 else measured
-        torch.set_num_threads(threads)
+        try:
+            alone = measure(model, examples, settled, seconds / 3) if threads > 1 else measured
+        finally:
+            torch.set_num_threads(threads)
     n_blank = round(manifest["blank"] * scale)
     per_step = n_tokens / max(1, steps_of_epoch(config, n_tokens)) / measured.tokens_per_second
     return Plan(

@@ -188,7 +188,7 @@ def choose(
         raise none_fits("pairs", asked)
     valid_pairs = load_valid(folder)
     valid_examples = fitting("validation pairs", encode_pairs(valid_pairs, *vocabularies), asked, say)
-    is_given = any("d_model" in layer.get("model", {}) for layer in settings)
+    is_given = any("vocab_size" in layer.get("model", {}) for layer in settings)  # by a whole model or a whole run.toml
     why = "its recipe; the shape is given" if is_given else f"the shape for a corpus of {n_pairs:,} pairs"
     why = "as asked" if preset else why
     say_choices(say, proposal, f"preset {shape}: {why}", config, n_pairs)

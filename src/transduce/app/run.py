@@ -1,6 +1,7 @@
 """From two text files to a model folder: the whole of a training."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -35,7 +36,7 @@ from transduce.data.stream import stream
 from transduce.data.windows import window_stream
 from transduce.decode.load import load_translator
 from transduce.decode.translator import Translator
-from transduce.errors import UsageError
+from transduce.errors import DivergedError, StoppedError, UsageError
 from transduce.model import LanguageModel, Transformer
 from transduce.storage import replace_file
 from transduce.text.corpus import PairSource, open_pairs
@@ -109,7 +110,7 @@ def train_pairs(
     say = partial(console.print, highlight=False, markup=False)
     if start:
         settings = [start.settings, *settings]
-        start.check(resolve(*settings), say)
+        start.check(preset, settings, say)
     check_settings(preset, settings)
     inputs = inputs_of(pairs, valid, settings)
     if start:
@@ -123,6 +124,8 @@ def train_pairs(
         if is_finished(run, say, ranks):
             return load_translator(run)
         folder = model_folder(prepared, make_model(config, start))
+        if start:
+            folder = replace(folder, words=start.words_with(prepared.words))
         validate = make_validate(folder, prepared)
         return Translator(train_folder(run, config, inputs, folder, validate, console, ranks))
 
@@ -131,7 +134,8 @@ def is_finished(run: Path, say: Say, ranks: Ranks) -> bool:
     """Whether a run has its model already; then that is said, and the other ranks are told that there is nothing to do."""
     if not (run / MODEL).exists():
         return False
-    ranks.once(lambda: None)
+    ranks.once(lambda: None, lambda values: None)
+    ranks.leave()
     say(f"{run} is finished: its model is in {run / MODEL}")
     return True
 
@@ -154,7 +158,7 @@ def train_folder(
         say(f"{ranks.size} processes: a step takes {n_batches} batches of {config.data.batch_tokens:,} pieces")
     create_run_folder(run, config, inputs)
     settled = settle_precision(config, say)
-    ranks.once(lambda: settled)
+    ranks.once(lambda: settled.model_dump(mode="json"), dict)
     facts = {
         "parameters": f"{n_parameters:,}",
         **{name: folder.card[name] for name in ("pairs", "pieces", "preset", "data_sha256") if name in folder.card},
@@ -185,7 +189,13 @@ def train_folder(
     if state.step < config.train.steps:
         what = "validation loss" if config.train.better_by == "loss" else "BLEU"
         say(f"stopped at step {state.step}: no better {what} in {state.n_stale} validations (train.patience)")
-    card = {**folder.card, "steps": state.step, "weights": trained.weights, "valid_loss": final.loss}
+    card = {
+        **folder.card,
+        "precision": settled.train.precision,
+        "steps": state.step,
+        "weights": trained.weights,
+        "valid_loss": final.loss,
+    }
     finished = replace(folder, card=card)
     save_model(run / MODEL, finished)
     ranks.leave()
@@ -196,10 +206,12 @@ def train_folder(
 def follow(run: Path, ranks: Ranks) -> None:
     """Train as one of the ranks that are not the first: wait until that has prepared everything, then go along until its model is
     saved."""
-    config: Config | None = ranks.once(lambda: None)
-    if config is None:  # there is nothing to do
+    values: Layer | None = ranks.once(lambda: None, lambda values: values)
+    if values is None:  # there is nothing to do
+        ranks.leave()
         return
-    with listening() as stop:
+    config = resolve(values)
+    with listening() as stop, told():
         train_model(
             make_model(config),
             open_batches(run / DATA, config, ranks),
@@ -211,6 +223,16 @@ def follow(run: Path, ranks: Ranks) -> None:
             ranks=ranks,
         )
     ranks.leave()
+
+
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """What ends all ranks alike, the first one says."""
+    try:
+        yield
+    except (StoppedError, DivergedError) as error:
+        error.is_told = True
+        raise
 
 
 def unasked() -> Validation:

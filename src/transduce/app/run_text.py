@@ -88,7 +88,7 @@ def train_documents(
     say = partial(console.print, highlight=False, markup=False)
     if start:
         settings = [start.settings, *settings]
-        start.check(resolve(*settings), say)
+        start.check(preset, settings, say)
     check_settings(preset, [KIND, *settings])
     inputs = describe_inputs(text_settings(settings), source.fingerprint(), [])
     given: Vocabulary | None = None

@@ -1,12 +1,14 @@
 """`train --from MODEL`: a training that begins with the weights, the shape and the vocabulary of a finished model."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.app.prepared import Say
 from transduce.checkpoint import WEIGHTS, ModelFolder, find_model, load_model, load_weights, weights_of
-from transduce.config import Config, Layer
+from transduce.config import Layer, resolve
 from transduce.errors import ConfigError
+from transduce.presets import preset as preset_settings
 from transduce.storage import sha256
 from transduce.text.files import Fingerprint
 from transduce.text.vocabulary import Vocabulary
@@ -34,12 +36,19 @@ class Start:
         """Its pieces, of source and target."""
         return self.folder.source_vocabulary, self.folder.target_vocabulary
 
+    def words_with(self, words: frozenset[str] | None) -> frozenset[str] | None:
+        """The words it knows and some more; none if either were too many to keep."""
+        own = self.folder.words
+        return None if own is None or words is None else own | words
+
     def fingerprint(self) -> Fingerprint:
         """What a run says about it."""
         return [["from", str(self.path), self.digest]]
 
-    def check(self, config: Config, say: Say) -> None:
+    def check(self, preset: str | None, settings: Sequence[Layer], say: Say) -> None:
         """Say where the training starts; refuse settings that the model's weights or pieces cannot follow."""
+        shape: Layer = {"model": preset_settings(preset).get("model", {})} if preset else {}
+        config = resolve(self.settings, shape, *settings[1:])
         differ = [
             f"{section}.{key} is {asked[key]}, but {self.path} has {value}"
             for section, asked, own in (

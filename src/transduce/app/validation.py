@@ -8,7 +8,7 @@ from transduce.app.prepare import Prepared
 from transduce.checkpoint import ModelFolder
 from transduce.decode.translator import Translator
 from transduce.text.corpus import Pair
-from transduce.training.loop import Hard, Validate, Validation
+from transduce.training.loop import N_CLASSES, WORDS_EACH, Hard, Validate, Validation
 
 MOST_HARD = 10  # translations that the page shows as the worst
 MOST_VALIDATED = 500  # validation pairs that are translated for BLEU; the loss uses all
@@ -49,8 +49,8 @@ def hardest(pairs: Sequence[Pair], texts: Sequence[str]) -> list[Hard]:
 
 
 def count_words(texts: Sequence[str]) -> list[int]:
-    """How many texts have 0 to 4 words, 5 to 9, and so on; the last class has all that are longer."""
-    counts = [0] * 13
+    """How many texts have how many words, by classes."""
+    counts = [0] * N_CLASSES
     for text in texts:
-        counts[min(len(text.split()) // 5, len(counts) - 1)] += 1
+        counts[min(len(text.split()) // WORDS_EACH, N_CLASSES - 1)] += 1
     return counts

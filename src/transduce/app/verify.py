@@ -1,6 +1,5 @@
 """`train --verify-resume`: the proof, on the user's own corpus and machine, that a killed training ends in the same weights."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from transduce.app.lock import is_held
 from transduce.app.prepared import Say
 from transduce.app.run_folder import CHECKPOINTS, DATA, MODEL
 from transduce.checkpoint import WEIGHTS
-from transduce.errors import OutputError, TransduceError, UsageError
+from transduce.errors import OutputError, TransduceError
 from transduce.storage import sha256
 
 STEPS, EVERY = 12, 4
@@ -29,11 +28,9 @@ SHORT = (
 def verify_resume(run: Path, arguments: Sequence[str], say: Say) -> None:
     """Train a few steps straight, and again with a kill -9 after each of two checkpoints; other weights are an error.
 
-    `arguments` are those of `transduce train RUN ...`. Both trainings live beside the run folder, on its disk, and are removed.
+    `arguments` are those of `transduce train`, RUN among them. Both trainings live beside RUN, on its disk, and are removed.
     """
-    if "-" in arguments:
-        raise UsageError("--verify-resume reads the corpus several times: give files, not standard input")
-    folder = run.with_name(run.name + ".verify")
+    folder = run.resolve().with_name(run.resolve().name + ".verify")
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
@@ -42,9 +39,11 @@ def verify_resume(run: Path, arguments: Sequence[str], say: Say) -> None:
     try:
         say(f"straight: {STEPS} steps")
         train_until(straight / MODEL, straight, run, arguments)
-        shutil.copytree(straight / DATA, broken / DATA, copy_function=os.link)
+        shutil.copytree(straight / DATA, broken / DATA)
         for step in range(EVERY, STEPS, EVERY):
             train_until(broken / CHECKPOINTS / f"step-{step:08d}", broken, run, arguments)
+            if (broken / MODEL).exists():
+                raise TransduceError("the training ended before it could be killed: nothing is proved, try again")
             say(f"broken: kill -9 after step {step}")
         train_until(broken / MODEL, broken, run, arguments)
         first, second = (sha256((each / MODEL / WEIGHTS).read_bytes()) for each in (straight, broken))
@@ -61,10 +60,10 @@ def verify_resume(run: Path, arguments: Sequence[str], say: Say) -> None:
 def train_until(moment: Path, folder: Path, run: Path, arguments: Sequence[str]) -> None:
     """The user's command with another folder and fewer steps, killed when something is there; what it says goes to a file."""
     place = next(i for i, argument in enumerate(arguments) if Path(argument) == run)
-    command = [*arguments[:place], str(folder), *arguments[place + 1 :], *SHORT]
+    command = ["train", *arguments[:place], str(folder), *arguments[place + 1 :], *SHORT]
     said = folder.with_suffix(".log")
     with said.open("wb") as log:
-        process = subprocess.Popen([sys.executable, "-m", "transduce", *command], stderr=log)
+        process = subprocess.Popen([sys.executable, "-P", "-m", "transduce", *command], stderr=log)
     try:
         while not moment.exists() and process.poll() is None:
             time.sleep(0.005)
@@ -73,7 +72,7 @@ def train_until(moment: Path, folder: Path, run: Path, arguments: Sequence[str])
         process.wait()
     if not moment.exists():
         error = TransduceError(said.read_text(encoding="utf-8").strip().split("\n")[-1].removeprefix("transduce: "))
-        error.exit_code = process.returncode
+        error.exit_code = process.returncode or TransduceError.exit_code
         raise error
     while is_held(folder):  # by ranks that have not yet noticed
         time.sleep(0.05)

@@ -1,7 +1,10 @@
 """TensorBoard, if it is installed (the extra `tensorboard`): the numbers of a training under RUN/tensorboard."""
 
+import contextlib
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from transduce.training.loop import Observer, StepRow, Unseen, Validation
 from transduce.training.state import step_of
@@ -10,30 +13,41 @@ STEPS_EACH = 10  # steps between two points of a curve
 
 
 class Board(Unseen):
-    """An observer that writes scalars and the watched text for TensorBoard."""
+    """An observer that writes scalars and the watched text for TensorBoard, for as long as that can be written."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._writer: Any = None
 
     def on_start(self, saved: Path | None) -> None:
         """Open the log; what was written after the checkpoint will be written again."""
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(str(self._folder), purge_step=step_of(saved) + 1 if saved else 0)
+        with contextlib.suppress(OSError):
+            self._writer = SummaryWriter(str(self._folder), purge_step=step_of(saved) + 1 if saved else 0)
 
     def on_step(self, row: StepRow) -> None:
         """The loss, the rate and the speed of some steps."""
         if row.step % STEPS_EACH == 0:
             values = {"loss": row.loss, "rate": row.rate, "tokens_per_second": row.n_tokens / row.seconds}
-            for name, value in values.items():
-                self._writer.add_scalar(f"train/{name}", value, row.step)
+            self._write(row.step, {f"train/{name}": value for name, value in values.items()})
 
     def on_validation(self, step: int, validation: Validation) -> None:
         """The scores, and what the model makes of one text."""
-        for name, value in {"loss": validation.loss, **validation.scores}.items():
-            self._writer.add_scalar(f"valid/{name}", value, step)
-        self._writer.add_text("valid/sample", " -> ".join(validation.sample), step)
-        self._writer.flush()
+        values = {"loss": validation.loss, **validation.scores}
+        self._write(step, {f"valid/{name}": value for name, value in values.items()}, " -> ".join(validation.sample))
+
+    def _write(self, step: int, values: Mapping[str, float], sample: str | None = None) -> None:
+        if self._writer is None:
+            return
+        try:
+            for name, value in values.items():
+                self._writer.add_scalar(name, value, step)
+            if sample is not None:
+                self._writer.add_text("valid/sample", sample, step)
+                self._writer.flush()
+        except OSError:  # a full disk: metrics.jsonl says so, and the training goes on
+            self._writer = None
 
 
 class Together:

@@ -4,12 +4,20 @@ import os
 
 import torch
 
+from transduce.errors import ConfigError
+
 
 def find_device() -> torch.device:
     """A CUDA device if there is one, each local rank its own; else the CPU. The road through CUDA is written, not measured."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
-    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    number = int(os.environ.get("LOCAL_RANK", "0"))
+    if number >= torch.cuda.device_count():
+        raise ConfigError(
+            f"process {number + 1} on this machine wants a CUDA device of its own, and there are {torch.cuda.device_count()}: "
+            "start no more processes than devices"
+        )
+    device = torch.device("cuda", number)
     torch.cuda.set_device(device)
     return device
 

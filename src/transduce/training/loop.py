@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 
@@ -31,6 +31,7 @@ from transduce.training.step import Model, make_optimizer, seed_step, update
 
 MOST_BAD = 3  # steps in a row that are not finite, before an older checkpoint is taken
 MOST_ROLLBACKS, LOWER = 2, 0.5  # times that happens; what the rate is multiplied by each time
+WORDS_EACH, N_CLASSES = 5, 13  # classes of lengths: 0 to 4 words, 5 to 9, ..., 60 and more
 MOST_FAILED, RETRY_AFTER = 5, 50  # times a checkpoint may fail to be written; steps until the next try
 
 
@@ -64,9 +65,7 @@ class Validation:
     signature: str
     sample: tuple[str, str]  # a text and what the model makes of it now
     hardest: Sequence[Hard] = ()  # the texts it renders worst
-    lengths: Mapping[str, Sequence[int]] = field(
-        default_factory=dict
-    )  # how many references, translations of 5i to 5i + 4 words
+    lengths: Mapping[str, Sequence[int]] = field(default_factory=dict)  # texts by their words, WORDS_EACH a class
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ def train(
 
     `batches_from` gives the batches from a position on; `validate` measures the model as it is at that moment; `stop` is asked
     after each step for a signal to end. Checkpoints go to `folder`; a training that left some there is taken up where it was. The
-    model ends as the average of the last checkpoints (section 6.1), or as the best one if that has the lower validation loss.
+    model ends as the average of the last checkpoints (section 6.1), or as the best one if that is better.
     With several ranks all of them call this; only the first one validates, saves, and ends with the final weights.
     """
     keep_freed_memory()
@@ -174,7 +173,7 @@ def train(
         state = replace(state, step=step, position=position)
         is_last = step == config.steps
         if step % config.validate_every == 0 or is_last:
-            latest = ranks.once(lambda: measure(model, validate))
+            latest = ranks.once(lambda: measure(model, validate), heard)
             if not math.isfinite(latest.loss):
                 state = keeper.roll_back(state, step, "the validation loss")
                 source = batches_from(state.position)
@@ -192,7 +191,11 @@ def train(
             raise StoppedError(
                 f"{name}: stopped after step {step}, which is saved; the same command continues", signal_number
             )
-    return ranks.once(lambda: finish(model, state, config, folder, validate, latest))
+    last = state
+    return ranks.once(
+        lambda: finish(model, last, config, folder, validate, latest),
+        lambda values: Trained(last, heard(values["validation"]), values["weights"]),
+    )
 
 
 def finish(
@@ -204,8 +207,8 @@ def finish(
     if badness(averaged, config) <= state.best:
         which = f"the average of the last {len(steps)} checkpoints" if len(steps) > 1 else f"step {steps[0]}"
         return Trained(state, averaged, which)
-    load_best(folder, model)
-    return Trained(state, measure(model, validate), f"step {state.best_step}, better than the average of the last")
+    step = load_best(folder, model)
+    return Trained(state, measure(model, validate), f"step {step}, better than the average of the last")
 
 
 class Keeper:
@@ -227,7 +230,7 @@ class Keeper:
 
     def start(self) -> State:
         """Where to begin: at the newest checkpoint that is whole, if there is one."""
-        saved, notes = self._ranks.once(lambda: newest_whole(self._folder))
+        saved, notes = self._newest()
         for note in notes:
             self._observer.on_note(note)
         self._observer.on_start(saved)
@@ -237,16 +240,31 @@ class Keeper:
                 f"this training had {state.n_ranks} processes until step {state.step}, now it has {self._ranks.size}: the "
                 "order of its batches stays, but it will not be the same to the last bit"
             )
-        return replace(state, n_ranks=self._ranks.size)
+        if saved and state.precision != self._config.precision:
+            self._observer.on_note(
+                f"this training had products in {state.precision} until step {state.step}, now in {self._config.precision}"
+            )
+        return replace(state, n_ranks=self._ranks.size, precision=self._config.precision)
+
+    def _newest(self) -> tuple[Path | None, list[str]]:
+        """The checkpoint that all ranks take."""
+        return self._ranks.once(
+            lambda: newest_whole(self._folder), lambda values: (values[0] and Path(values[0]), values[1])
+        )
 
     def is_behind(self, step: int) -> bool:
         """Whether a checkpoint that could not be written should be tried again."""
         return self._retry_at is not None and step >= self._retry_at
 
     def save(self, state: State, must: bool) -> None:
-        """Write a checkpoint. If that fails, training goes on and it is tried again later, a few times, unless it must be now."""
-        if not self._ranks.is_first:
-            return
+        """Write a checkpoint, as the first rank. If it must be there, no rank goes on before it is."""
+        if must:
+            self._ranks.once(lambda: self._write(state, must), lambda values: None)
+        elif self._ranks.is_first:
+            self._write(state, must)
+
+    def _write(self, state: State, must: bool) -> None:
+        """If that fails, training goes on and it is tried again later, a few times, unless it must be now."""
         try:
             save_checkpoint(
                 self._folder,
@@ -278,7 +296,7 @@ class Keeper:
 
     def roll_back(self, state: State, step: int, what: str) -> State:
         """Go back to the last checkpoint, with a lower rate; give up if there is none or it was tried before."""
-        saved, _ = self._ranks.once(lambda: newest_whole(self._folder))
+        saved, _ = self._newest()
         if saved is None or state.n_rollbacks >= MOST_ROLLBACKS:
             raise diverged(step, what, saved, self._config, self._model.config)
         found = load_checkpoint(saved, self._model, self._optimizer)
@@ -286,7 +304,7 @@ class Keeper:
         self._observer.on_note(
             f"step {step}: {what} is not a finite number; back to {saved.name} with {LOWER**n_rollbacks:g} of the rate"
         )
-        return replace(found, n_rollbacks=n_rollbacks, n_ranks=self._ranks.size)
+        return replace(found, n_rollbacks=n_rollbacks, n_ranks=state.n_ranks, precision=state.precision)
 
 
 def measure(model: Model, validate: Validate) -> Validation:
@@ -298,9 +316,14 @@ def measure(model: Model, validate: Validate) -> Validation:
     return validation
 
 
+def heard(values: Mapping[str, Any]) -> Validation:
+    """A validation as a rank hears of it that did not make it: the numbers."""
+    return Validation(values["loss"], values["scores"], values["signature"], sample=("", ""))
+
+
 def badness(validation: Validation, config: TrainConfig) -> float:
     """What of a validation should be low."""
-    if config.better_by == "loss":
+    if config.better_by == "loss" or not math.isfinite(validation.loss):
         return validation.loss
     return -validation.scores["BLEU"]
 

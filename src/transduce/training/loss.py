@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from transduce.data.batch import Batch
@@ -87,16 +88,17 @@ def loss_and_gradients(
     uniform part adds is the same for every piece: it is added to sums and products, not to each logit.
     """
     sum_of_pieces, uniform = weight.sum(dim=0), smoothing / len(weight)
-    loss = torch.zeros((), device=hidden.device)
+    loss = torch.zeros((), dtype=torch.promote_types(weight.dtype, torch.float32), device=hidden.device)
     d_hidden = torch.empty_like(hidden) if wants_gradients else None
     d_weight = torch.zeros_like(weight) if wants_gradients else None
     for part in parts(len(hidden), max(1, MOST_LOGITS // len(weight)), in_twos=consistency > 0):
         rows, right = hidden[part], target[part, None]
-        logits = F.linear(rows, weight).float()
+        logits = F.linear(rows, weight)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         log_p = torch.log_softmax(logits, dim=-1)
         log_p_right = log_p.gather(1, right)
         log_denominator = logits.gather(1, right) - log_p_right
-        sum_of_log_p = (rows @ sum_of_pieces).float().sum() - len(weight) * log_denominator.sum()
+        sum_of_log_p = (rows @ sum_of_pieces).to(logits.dtype).sum() - len(weight) * log_denominator.sum()
         loss -= (1 - smoothing) * log_p_right.sum() + uniform * sum_of_log_p
         pull = None
         if consistency:
@@ -107,6 +109,7 @@ def loss_and_gradients(
             d_logits.scatter_add_(1, right, torch.full_like(log_p_right, smoothing - 1))
             if pull is not None:
                 d_logits.add_(pull, alpha=consistency / 2)
+            d_logits = d_logits.to(weight.dtype)
             d_hidden[part] = (d_logits @ weight).sub_(uniform * sum_of_pieces).to(hidden.dtype)
             d_weight += d_logits.t() @ rows
     if d_weight is not None:
@@ -148,6 +151,7 @@ class _ProjectedLoss(torch.autograd.Function):
         return loss
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         d_hidden, d_weight = ctx.saved_tensors
         return d_hidden * gradients[0], d_weight * gradients[0], None, None, None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.html import Html, Series, bar_chart, details, element, line_chart, page, table, tiles
+from transduce.training.loop import N_CLASSES, WORDS_EACH
 
 Rows = Sequence[Mapping[str, Any]]
 MOST_POINTS = 400  # of a line: more cannot be told apart
@@ -85,9 +86,12 @@ def _charts(steps: Rows, validations: Rows) -> Iterator[Html]:
 def _lengths(lengths: Mapping[str, Sequence[int]]) -> Html:
     """How many references and translations have how many words."""
     n_classes = max((i + 1 for counts in lengths.values() for i, n in enumerate(counts) if n), default=1)
-    names = [f"{5 * i} to {5 * i + 4} words" for i in range(n_classes)]
+    names = [f"{WORDS_EACH * i} to {WORDS_EACH * (i + 1) - 1} words" for i in range(N_CLASSES - 1)]
+    names = [*names, f"{WORDS_EACH * (N_CLASSES - 1)} words and more"][:n_classes]
     series = [Series(name, counts[:n_classes]) for name, counts in lengths.items()]
-    return bar_chart("Sentences by words, last validation", names, series, [(i, str(5 * i)) for i in range(n_classes)])
+    return bar_chart(
+        "Sentences by words, last validation", names, series, [(i, str(WORDS_EACH * i)) for i in range(n_classes)]
+    )
 
 
 def _thin(rows: Rows, most: int) -> Rows:

@@ -1,15 +1,18 @@
 """Several processes that train one model: who this one is, and what they tell each other.
 
 Each rank takes its own batches; gradients are added up over all of them, so every rank makes the same step. The first rank alone
-validates, saves and speaks. Nothing here knows how the ranks were started: torchrun and `train --processes` set the same variables.
+validates, saves and speaks. torchrun and `train --processes` start the ranks and set the same environment variables.
 """
 
 import atexit
 import contextlib
+import json
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, is_dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -18,14 +21,13 @@ from torch import Tensor, nn
 from torch import distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore, rendezvous  # type: ignore[attr-defined]  # they are there
 
-from transduce.errors import RankError, TransduceError
+from transduce.errors import ConfigError, RankError, TransduceError
 
 TIMEOUT = "TRANSDUCE_RANK_TIMEOUT"  # the environment variable: seconds a rank waits for another in a step
 SECONDS = 300
 REPORT_SECONDS = 1.0
-WAIT = timedelta(
-    hours=12
-)  # for what the first rank does alone: preparing a corpus, validating. A rank that dies is seen at once
+# For what the first rank does alone: preparing a corpus; later, validating. A rank that dies is seen at once.
+PREPARING, VALIDATING = timedelta(hours=12), timedelta(hours=1)
 T = TypeVar("T")
 
 
@@ -39,8 +41,8 @@ class Ranks:
         """Whether this is the one that validates, saves and speaks."""
         return self.rank == 0
 
-    def once(self, make: Callable[[], T]) -> T:
-        """What the first rank made, known to all. If that raised one of our errors, all raise it."""
+    def once(self, make: Callable[[], T], rebuild: Callable[[Any], T]) -> T:
+        """What the first rank made, known to all: the others rebuild it from JSON. If it raised one of our errors, all raise it."""
         return make()
 
     @contextlib.contextmanager
@@ -84,21 +86,23 @@ class Group(Ranks):
         )
         atexit.register(close)
         self._prompt = self._call(lambda: dist.new_group(backend="gloo", timeout=timedelta(seconds=seconds)))
-        self._patient = self._call(lambda: dist.new_group(backend="gloo", timeout=WAIT))
+        self._very_patient = self._call(lambda: dist.new_group(backend="gloo", timeout=PREPARING))
+        self._patient = self._call(lambda: dist.new_group(backend="gloo", timeout=VALIDATING))
 
-    def once(self, make: Callable[[], T]) -> T:
-        """What the first rank made, known to all. If that raised one of our errors, all raise it."""
-        answer: T | TransduceError | None = None
-        if self.is_first:
-            try:
-                answer = make()
-            except TransduceError as error:
-                answer = error
-        told = self._tell(answer)
-        if isinstance(told, TransduceError):
-            raise told
-        found: T = told
-        return found
+    def once(self, make: Callable[[], T], rebuild: Callable[[Any], T]) -> T:
+        """What the first rank made, known to all: the others rebuild it from JSON. If it raised one of our errors, all raise it."""
+        if not self.is_first:
+            told = self._tell(None)
+            if "error" in told:
+                raise told_error(*told["error"])
+            return rebuild(told["value"])
+        try:
+            made = make()
+        except TransduceError as error:
+            self._tell(failure(error))
+            raise
+        self._tell({"value": made})
+        return made
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
@@ -107,7 +111,7 @@ class Group(Ranks):
             yield
         except TransduceError as error:
             if self.is_first and not self._has_told:
-                self._tell(error)
+                self._tell(failure(error))
             raise
 
     def add(self, number: int) -> int:
@@ -138,14 +142,20 @@ class Group(Ranks):
 
     def leave(self) -> None:
         """Part in peace: wait for the others, so that none of them finds a closed door."""
-        self.once(lambda: None)
+        self.once(lambda: None, lambda value: None)
         close()
 
     def _tell(self, answer: Any) -> Any:
-        told = [answer]
+        """Send JSON from the first rank to all: its length, then itself."""
+        group = self._patient if self._has_told else self._very_patient
         self._has_told = True
-        self._call(lambda: dist.broadcast_object_list(told, src=0, group=self._patient))
-        return told[0]
+        content = torch.frombuffer(bytearray(json.dumps(answer, default=plain).encode()), dtype=torch.uint8)
+        length = torch.tensor([len(content)])
+        self._call(lambda: dist.broadcast(length, src=0, group=group))
+        if not self.is_first:
+            content = torch.empty(int(length), dtype=torch.uint8)
+        self._call(lambda: dist.broadcast(content, src=0, group=group))
+        return json.loads(bytes(content.tolist()))
 
     def _reduce(self, number: int, operation: Any) -> int:
         tensor = torch.tensor([number])
@@ -167,14 +177,39 @@ class Group(Ranks):
             ) from None
 
     def _who_is_silent(self) -> str:
-        """Of the ranks that lost contact, those that do not report it as well: they are gone, or hang."""
-        try:
-            self._store.set(f"lost/{self.rank}", "")
-            time.sleep(REPORT_SECONDS)
-            silent = [str(rank) for rank in range(self.size) if not self._store.check([f"lost/{rank}"])]
-        except RuntimeError:  # the store lives with the first rank
-            silent = ["0"]
-        return f" with rank {', '.join(silent)}" if silent else ""
+        """Of the ranks that lost contact, those that do not report it as well: they are gone, or hang.
+
+        The report goes through the store, which lives with the first rank: if that hangs, the store does.
+        """
+        silent = [0]
+
+        def report() -> None:
+            with contextlib.suppress(RuntimeError):
+                self._store.set(f"lost/{self.rank}", "")
+                time.sleep(REPORT_SECONDS)
+                silent[:] = [rank for rank in range(self.size) if not self._store.check([f"lost/{rank}"])]
+
+        reporter = threading.Thread(target=report, daemon=True)
+        reporter.start()
+        reporter.join(3 * REPORT_SECONDS)
+        return f" with rank {', '.join(map(str, silent))}" if silent else ""
+
+
+def plain(value: Any) -> Any:
+    """What the first rank tells, as JSON has it."""
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+
+
+def failure(error: TransduceError) -> dict[str, list[Any]]:
+    """An error as the other ranks are told of it."""
+    return {"error": [str(error), error.exit_code]}
+
+
+def told_error(message: str, exit_code: int) -> TransduceError:
+    """The error of the first rank, raised by another."""
+    error = TransduceError(message)
+    error.exit_code, error.is_told = exit_code, True
+    return error
 
 
 def close() -> None:
@@ -197,7 +232,10 @@ def join() -> Ranks:
         return ALONE
     if dist.is_initialized():
         raise RankError("this process has joined other ranks already: one training at a time")
-    seconds = float(os.environ.get(TIMEOUT, SECONDS))
+    try:
+        seconds = float(os.environ.get(TIMEOUT, SECONDS))
+    except ValueError:
+        raise ConfigError(f"{TIMEOUT} is {os.environ[TIMEOUT]!r}: wanted a number of seconds") from None
     try:
         store, rank, size = next(rendezvous("env://", timeout=timedelta(seconds=seconds)))
     except (RuntimeError, ValueError) as error:

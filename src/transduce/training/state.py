@@ -1,7 +1,7 @@
 """The state of a training, to and from disk: all that the next step depends on.
 
 checkpoints/step-00000500/   model.safetensors  optimizer.safetensors  state.json  manifest.json (SHA-256 of each)
-checkpoints/best/            model.safetensors  state.json  manifest.json           the lowest validation loss so far
+checkpoints/best/            model.safetensors  state.json  manifest.json           those of the best validation so far
 """
 
 import math
@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save
@@ -34,6 +35,7 @@ class State:
     n_stale: int = 0  # validations since the best one
     n_rollbacks: int = 0  # how often the numbers were left and an older checkpoint taken
     n_ranks: int = 1  # processes that made the last step
+    precision: str = "auto"  # of its matrix products
 
     def validated(self, badness: float) -> "State":
         """The state after a validation."""
@@ -69,7 +71,7 @@ def save_checkpoint(
 
 
 def save_best(folder: Path, state: State, model: nn.Module) -> None:
-    """Write the weights with the lowest validation loss so far."""
+    """Write the weights of the best validation so far."""
     write_checked(folder / BEST, {WEIGHTS: save(weights_of(model)), STATE: to_json(asdict(state))})
 
 
@@ -126,7 +128,17 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimiz
     values = read_json(path / STATE)
     load_weights(model, load_weights_file(path / WEIGHTS), path / WEIGHTS)
     _restore_optimizer(model, optimizer, load_weights_file(path / OPTIMIZER))
-    return State(**{**values, "position": Position(*values["position"])})
+    return to_state(values, path)
+
+
+def to_state(values: Mapping[str, Any], path: Path) -> State:
+    """The state that a checkpoint wrote down."""
+    try:
+        return State(**{**values, "position": Position(*values["position"])})
+    except (KeyError, TypeError):
+        raise ModelError(
+            f"{path / STATE} was written by another version of transduce: finish the run with that one, or choose a new folder"
+        ) from None
 
 
 def average_checkpoints(folder: Path, model: nn.Module, every: int, last: int) -> list[int]:
@@ -138,9 +150,10 @@ def average_checkpoints(folder: Path, model: nn.Module, every: int, last: int) -
     return [step_of(path) for path in chosen]
 
 
-def load_best(folder: Path, model: nn.Module) -> None:
-    """Give the model the weights with the lowest validation loss."""
+def load_best(folder: Path, model: nn.Module) -> int:
+    """Give the model the weights of the best validation; returns their step."""
     load_weights(model, load_weights_file(folder / BEST / WEIGHTS), folder / BEST)
+    return to_state(read_json(folder / BEST / STATE), folder / BEST).step
 
 
 def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -156,4 +169,4 @@ def _restore_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tenso
     parameters = dict(model.named_parameters())
     for key_and_name, value in tensors.items():
         key, _, name = key_and_name.partition(":")
-        optimizer.state[parameters[name]][key] = value
+        optimizer.state[parameters[name]][key] = value.to(parameters[name].device)

@@ -64,12 +64,15 @@ def gradients(
 ) -> float:
     """Add up the gradients of batches, as a part of a step of so many tokens; returns their part of the loss a token.
 
-    If memory runs out, every batch is cut in two and all is made again: the same gradients, by smaller products.
+    If memory runs out, every batch is cut in two and all is made again: the same sums by smaller products, but for dropout, whose
+    masks fall otherwise.
     """
+    random = torch.get_rng_state()
     try:
         return sum(backward(model, batch, n_tokens, config) for batch in batches)
     except (RuntimeError, MemoryError) as error:
         model.zero_grad()
+        torch.set_rng_state(random)  # what follows must not depend on how far this came
         smaller = [half for batch in batches for half in halves(batch)]
         if not is_out_of_memory(error) or len(smaller) == len(batches):
             raise
