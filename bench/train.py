@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 BATCH_TOKENS, PIECES, SMOOTHING = 4096, 8000, 0.1
-STEPS = {"tiny": 4, "small": 3, "base": 1}  # of a round
+STEPS = {"tiny": 4, "small": 3, "base": 2}  # of a round
 BARS = {
     "tiny": (3.0, 1.3),
     "small": (2.2, 1.2),
@@ -313,24 +313,29 @@ def compare(shape: str, path: Path, rounds: int) -> None:
     """All sides of a shape, one step each in turn."""
     _, batches = read_batches(path)
     names = ["ours", SINGLE, TWO, *PEERS, *(f"{peer} tuned" for peer in PEERS)]
-    sides = [Side(name, shape, path) for name in names]
     n = STEPS[shape]
-    for side in sides:
-        side.step(0)
     rates: dict[str, list[float]] = {name: [] for name in names}
-    for number in range(rounds):
-        seconds = dict.fromkeys(names, 0.0)
-        numbers = [(number * n + i) % len(batches) for i in range(n)]
-        for k in numbers:
-            for side in sides if number % 2 else reversed(sides):
-                seconds[side.name] += side.step(k)
+    memory: dict[str, int] = {}
+    # All sides at once, a step each in turn; those of a large shape would not fit into memory, so one after the other, each round.
+    for group in [[name] for name in names] * rounds if shape == "base" else [names]:
+        sides = [Side(name, shape, path) for name in group]
         for side in sides:
-            taken = [(k + i) % len(batches) for k in numbers for i in range(side.n_processes)]
-            rates[side.name].append(sum(batches[k].n_tokens for k in taken) / seconds[side.name])
-    for side in sides:
-        speed = statistics.median(rates[side.name])
-        show(shape=shape, side=side.name, tokens_per_second=round(speed), peak_memory_mb=side.memory)
-        side.end()
+            side.step(0)
+        for number in range(1 if shape == "base" else rounds):
+            seconds = dict.fromkeys(group, 0.0)
+            numbers = [(number * n + i) % len(batches) for i in range(n)]
+            for k in numbers:
+                for side in sides if number % 2 else reversed(sides):
+                    seconds[side.name] += side.step(k)
+            for side in sides:
+                taken = [(k + i) % len(batches) for k in numbers for i in range(side.n_processes)]
+                rates[side.name].append(sum(batches[k].n_tokens for k in taken) / seconds[side.name])
+        for side in sides:
+            memory[side.name] = side.memory
+            side.end()
+    for name in names:
+        speed = statistics.median(rates[name])
+        show(shape=shape, side=name, tokens_per_second=round(speed), peak_memory_mb=memory[name])
 
     def ratio(mine: str, other: str) -> float:
         """The median over rounds of one side against another."""
@@ -355,7 +360,6 @@ def compare(shape: str, path: Path, rounds: int) -> None:
             0.6,
         )
     if shape == "tiny":
-        memory = {side.name: side.memory for side in sides}
         least = min(memory[name] for name in names if not name.startswith("ours"))
         bar("memory tiny vs best peer", memory["ours"] / least, 1.0, at_most=True)
 
