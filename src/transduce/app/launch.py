@@ -54,18 +54,7 @@ def started(arguments: Sequence[str], n_processes: int) -> Iterator[tuple[Proces
         "TORCH_CPP_LOG_LEVEL": "ERROR",  # what there is to say, the ranks say
         PARENT: str(inner),
     }
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-P", "-m", "transduce", *arguments],  # -P: nothing of the current folder is imported
-            env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdin=None if rank == 0 else subprocess.DEVNULL,
-            pass_fds=[inner],
-            start_new_session=True,  # a terminal's Ctrl-C reaches this process only, and each rank once
-        )
-        for rank in range(n_processes)
-    ]
-    os.close(inner)
-
+    ranks: list[subprocess.Popen[bytes]] = []
     asked: list[int] = []
 
     def forward(number: int, frame: FrameType | None) -> None:
@@ -75,13 +64,26 @@ def started(arguments: Sequence[str], n_processes: int) -> Iterator[tuple[Proces
 
     before = {number: signal.signal(number, forward) for number in FORWARDED}
     try:
+        for rank in range(n_processes):
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "transduce", *arguments],  # -P: nothing of the current folder is imported
+                env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+                stdin=subprocess.DEVNULL,
+                pass_fds=[inner],
+                start_new_session=True,  # a terminal's Ctrl-C reaches this process only, and each rank once
+            )
+            ranks.append(process)
+        for number in asked:  # while not all were there
+            for process in ranks:
+                process.send_signal(number)
         yield ranks, asked
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for rank in ranks:
-            rank.kill()
-            rank.wait()
+        for process in ranks:
+            process.kill()
+            process.wait()
+        os.close(inner)
         os.close(outer)
 
 
