@@ -118,3 +118,9 @@ def test_a_missing_or_broken_settings_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "broken.toml").write_text("[model\n")
     with pytest.raises(ConfigError, match=r"broken\.toml is not valid TOML"):
         read_toml(tmp_path / "broken.toml")
+
+
+def test_two_answers_that_cannot_differ_are_refused() -> None:
+    said = r"train\.consistency is 5\.0 and model\.dropout 0: without dropout both answers to a batch are the same; set"
+    with pytest.raises(ConfigError, match=said):
+        resolve({"train": {"consistency": 5}, "model": {"dropout": 0}})

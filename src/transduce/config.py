@@ -147,6 +147,15 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _answers_may_differ(self) -> "Config":
+        if self.train.consistency and not self.model.dropout:
+            raise ValueError(
+                f"train.consistency is {self.train.consistency} and model.dropout 0: without dropout both answers to a batch "
+                "are the same; set model.dropout=0.1, or leave train.consistency out"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _score_is_there(self) -> "Config":
         if self.train.better_by == "bleu" and self.model.kind == "decoder-only":
             raise ValueError("train.better_by is 'bleu': a language model has no BLEU, its validation has a loss")

@@ -36,7 +36,7 @@ def test_a_model_trained_further_begins_with_its_weights_and_keeps_its_pieces(
     assert load(tmp_path / "run").translate(["I love you very much"])[0].text == "Ti amo molto"
     code, _, err = transduce(*command[: -len(GENTLE) - 2], *GENTLE)
     assert code == 73
-    assert f"{BUILTIN} is gone (from)" in err
+    assert f"{BUILTIN} is no longer given (from)" in err
 
 
 def test_what_a_model_to_start_from_cannot_follow_is_refused(

@@ -106,9 +106,9 @@ def test_fingerprints_tell_what_changed(tmp_path: Path) -> None:
     write(source, "two\n")
     after = [*PairFiles((source,), (target,)).fingerprint(), ["target", "c", ""]]
     assert changed_files(before, before) == []
-    assert changed_files(before, after) == [f"{source} has changed", "c is new (target)"]
-    assert changed_files(after, before)[-1] == "c is gone (target)"
+    assert changed_files(before, after) == [f"{source} has changed", "c is now given (target)"]
+    assert changed_files(after, before)[-1] == "c is no longer given (target)"
     swapped = PairFiles((target,), (source,)).fingerprint()
-    assert f"{target} is new (source)" in changed_files(before, swapped)
+    assert f"{target} is now given (source)" in changed_files(before, swapped)
     assert changed_files(after, after[::-1]) == ["the files are given in another order"]
     assert PairList([Pair("a", "b")]).fingerprint() != PairList([Pair("a", "c")]).fingerprint()

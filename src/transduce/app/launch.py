@@ -34,7 +34,8 @@ def launch(arguments: Sequence[str], n_processes: int, say: Say) -> int:
             return 128 + asked[0]
         if not is_lost(codes):
             return next((code for code in codes if code not in (0, RankError.exit_code)), 0)
-        then = f"all {n_processes} start again, {n_left} more times at most" if n_left else "given up"
+        again = f"all {n_processes} start again from the last checkpoint, if there is one yet (left: {n_left})"
+        then = again if n_left else "given up; the same command goes on from the last checkpoint"
         say(f"note: {what_happened(codes)}: {then}")
     return BusyError.exit_code
 

@@ -117,8 +117,8 @@ class Plan:
         if self.threads == 1 or together < 1.05 * self.tokens_per_second:
             return "one is as fast as several here"
         return (
-            f"{self.threads} of one thread each would make up to {together:,.0f} pieces a second: --processes {self.threads}, "
-            f"with data.batch_tokens / {self.threads} for the same steps"
+            f"{self.threads} of one thread each would make up to {together:,.0f} pieces a second if nothing else runs: "
+            f"--processes {self.threads}, with data.batch_tokens / {self.threads} for the same steps"
         )
 
 

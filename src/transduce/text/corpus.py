@@ -241,6 +241,6 @@ def changed_files(before: Fingerprint, after: Fingerprint) -> list[str]:
     """What differs between two fingerprints, a line each."""
     old, new = ({(side, name): digest for side, name, digest in each} for each in (before, after))
     changed = [f"{name} has changed" for (side, name), digest in new.items() if old.get((side, name), digest) != digest]
-    changed += [f"{name} is new ({side})" for side, name in new if (side, name) not in old]
-    changed += [f"{name} is gone ({side})" for side, name in old if (side, name) not in new]
+    changed += [f"{name} is now given ({side})" for side, name in new if (side, name) not in old]
+    changed += [f"{name} is no longer given ({side})" for side, name in old if (side, name) not in new]
     return changed or (["the files are given in another order"] if before != after else [])

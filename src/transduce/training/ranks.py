@@ -170,10 +170,15 @@ class Group(Ranks):
         try:
             return exchange()
         except RuntimeError as error:  # torch.distributed raises this and its children
+            reason = first_line(error)
+            hint = (
+                f"; a step that takes over {self._seconds:.0f} seconds wants a larger {TIMEOUT}"
+                if "ime" in reason
+                else ""
+            )
             raise RankError(
-                f"rank {self.rank} of {self.size} lost contact{self._who_is_silent()}: {first_line(error)}. Started again, the "
-                f"training goes on from its last checkpoint; a step that may take over {self._seconds:.0f} seconds wants a "
-                f"larger {TIMEOUT}"
+                f"rank {self.rank} of {self.size} lost contact{self._who_is_silent()}: {reason}. The same command goes on from the "
+                f"last checkpoint{hint}"
             ) from None
 
     def _who_is_silent(self) -> str:
@@ -219,8 +224,8 @@ def close() -> None:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, without what torch adds about its own source."""
-    return re.sub(r"^\[\S+\] ", "", str(error).strip().split("\n")[0])[:200].rstrip(".")
+    """The first sentence of what torch says, without the place in its source."""
+    return re.sub(r"^\[\S+\] ", "", str(error).strip().split("\n")[0]).split(". ")[0][:200].rstrip(".")
 
 
 def join() -> Ranks:
