@@ -37,6 +37,7 @@ def run(command: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_commands_of_the_page_on_training_run_in_order(tmp_path: Path) -> None:
     write_grammar(tmp_path, 200)

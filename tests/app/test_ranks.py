@@ -76,7 +76,7 @@ def test_two_ranks_make_the_steps_of_one_with_twice_the_accumulation(two: Two, t
     assert max((one[name] - other[name]).abs().max().item() for name in one) < 1e-5
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_killed_rank_restarts_all_from_the_last_checkpoint_and_the_weights_are_the_same(
     two: Two, tmp_path: Path, rank: int
 ) -> None:
