@@ -74,7 +74,7 @@ def run_prepare(source: str, target: str, folder: str) -> dict[str, Any]:
     manifest = json.loads((Path(folder) / "manifest.json").read_text())
     tokens = sum(len_of(folder, part) for part in range(len(manifest["parts"])))
     return {
-        "pairs": len(prepared.examples),
+        "pairs": prepared.n_pairs,
         "tokens": tokens,
         "seconds": encoded - started,
         "seconds_encoding": encoded - encoding,
@@ -254,15 +254,16 @@ def bare_speed(files: tuple[Path, Path], model: Path) -> float:
 
 def measure_padding(data: Path, folder: Path) -> None:
     """Padding of an epoch of Multi30k at 4096 tokens, both sides."""
-    from transduce.app.prepare import prepare
+    from transduce.app.prepare import open_examples, prepare
     from transduce.data.stream import Position, stream
     from transduce.text.corpus import open_pairs
     from transduce.text.vocabulary import PAD
 
     pairs = open_pairs([data / "train.en.gz"], [data / "train.de.gz"])
     prepared = prepare(pairs, None, "tiny", [], folder / "multi30k", lambda line: None)
+    examples = open_examples(folder / "multi30k", prepared.config)
     cells = padding = 0
-    for batch, after in stream(prepared.examples, BATCH_TOKENS, 1, Position()):
+    for batch, after in stream(examples, BATCH_TOKENS, 1, Position()):
         assert batch.source is not None
         for side in (batch.source, batch.target_out):
             cells += side.numel()

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from transduce.app.prepare import Prepared, inputs_of
+from transduce.app.prepare import Prepared, inputs_of, open_examples
 from transduce.app.prepare import prepare as prepare_pairs
 from transduce.config import Layer
 from transduce.errors import DataError
@@ -70,8 +70,8 @@ def test_validation_pairs_that_are_too_long_are_left_out_and_counted(prepare) ->
 def test_pairs_that_are_too_long_are_left_out_and_counted(prepare) -> None:
     said: list[str] = []
     prepared = prepare([*PAIRS, *BLANK], PAIRS[:5], None, [{"data": {"max_length": 10}}], said.append)
-    assert 0 < len(prepared.examples) < 300
-    assert f"left out: {300 - len(prepared.examples)} pairs longer than 10 pieces (data.max_length)" in said
+    assert 0 < prepared.n_pairs < 300
+    assert f"left out: {300 - prepared.n_pairs} pairs longer than 10 pieces (data.max_length)" in said
     assert "corpus: 300 pairs, 3 left out (blank on a side)" in said
 
 
@@ -81,14 +81,16 @@ def test_nothing_but_long_pairs_is_an_error(prepare) -> None:
         prepare(long, None, None, [{"text": {"vocab_size": 290}}])
 
 
-def test_what_is_split_off_is_not_learnt_from(prepare) -> None:
+def test_what_is_split_off_is_not_learnt_from(prepare, tmp_path: Path) -> None:
     prepared = prepare(PAIRS * 2, None, "nano", [])
+    examples = open_examples(tmp_path / "data", prepared.config)
+    assert len(examples) == prepared.n_pairs
     decode = prepared.vocabularies.source.decode
-    learnt = {decode(example.source.tolist()) for example in prepared.examples.block(0, 0)}
+    learnt = {decode(example.source.tolist()) for example in examples.block(0, 0)}
     held_out = {pair.source for pair in prepared.valid_pairs}
     assert held_out
     assert not learnt & held_out
-    assert len(prepared.examples) + len(prepared.valid_pairs) == 600
+    assert prepared.n_pairs + len(prepared.valid_pairs) == 600
 
 
 def test_a_prepared_corpus_is_used_again_until_the_text_or_its_settings_change(prepare) -> None:
@@ -114,16 +116,15 @@ def test_composed_and_decomposed_letters_are_the_same_text(prepare) -> None:
     assert first.valid_pairs == second.valid_pairs
 
 
-def test_pieces_drawn_anew_spell_the_same_text(prepare) -> None:
+def test_pieces_drawn_anew_spell_the_same_text(prepare, tmp_path: Path) -> None:
     prepared = prepare(PAIRS, None, "nano", [{"text": {"dropout": 0.3}}])
     plain = prepare(PAIRS, None, "nano", [], name="plain")
+    drawn, fixed = open_examples(tmp_path / "data", prepared.config), open_examples(tmp_path / "plain", plain.config)
     decode = prepared.vocabularies.source.decode
-    again, other, whole = prepared.examples.block(0, 0), prepared.examples.block(0, 1), plain.examples.block(0, 0)
+    again, other, whole = drawn.block(0, 0), drawn.block(0, 1), fixed.block(0, 0)
     for first, second, unbroken in zip(again, other, whole, strict=True):
         assert decode(first.source.tolist()) == decode(second.source.tolist()) == decode(unbroken.source.tolist())
-    assert [example.source.tolist() for example in prepared.examples.block(0, 0)] == [
-        each.source.tolist() for each in again
-    ]
+    assert [example.source.tolist() for example in drawn.block(0, 0)] == [each.source.tolist() for each in again]
     assert sum(len(each.source) for each in again) > 1.2 * sum(len(each.source) for each in whole)
     assert any(len(a.source) != len(b.source) for a, b in zip(again, other, strict=True))
 

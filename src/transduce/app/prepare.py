@@ -57,7 +57,7 @@ class Prepared:
     config: Config
     preset: str
     vocabularies: Vocabularies
-    examples: Examples
+    n_pairs: int  # to learn from
     valid_examples: list[Example]
     valid_pairs: list[Pair]
     words: frozenset[str] | None
@@ -196,7 +196,7 @@ def choose(
         config,
         shape,
         vocabularies,
-        examples=open_examples(folder, config),
+        n_pairs=n_rows,
         valid_examples=valid_examples,
         valid_pairs=valid_pairs,
         words=load_words(folder),

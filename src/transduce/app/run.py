@@ -109,8 +109,8 @@ def train_pairs(
     check_run_folder(run)
     say = partial(console.print, highlight=False, markup=False)
     if start:
-        settings = [start.settings, *settings]
         start.check(preset, settings, say)
+        settings = [start.settings, *settings]
     check_settings(preset, settings)
     inputs = inputs_of(pairs, valid, settings)
     if start:
@@ -285,7 +285,7 @@ def model_folder(prepared: Prepared, model: Transformer | LanguageModel) -> Mode
         target_vocabulary=prepared.vocabularies.target,
         words=prepared.words,
         card={
-            "pairs": len(prepared.examples),
+            "pairs": prepared.n_pairs,
             "data_sha256": prepared.fingerprint,
             "preset": prepared.preset,
             "settings": config.model_dump(),

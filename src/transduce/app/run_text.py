@@ -87,8 +87,8 @@ def train_documents(
     check_run_folder(run)
     say = partial(console.print, highlight=False, markup=False)
     if start:
-        settings = [start.settings, *settings]
         start.check(preset, settings, say)
+        settings = [start.settings, *settings]
     check_settings(preset, [KIND, *settings])
     inputs = describe_inputs(text_settings(settings), source.fingerprint(), [])
     given: Vocabulary | None = None

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.app.prepared import Say
-from transduce.checkpoint import WEIGHTS, ModelFolder, find_model, load_model, load_weights, weights_of
+from transduce.checkpoint import MANIFEST, WEIGHTS, ModelFolder, find_model, load_model, load_weights, weights_of
 from transduce.config import Layer, resolve
 from transduce.errors import ConfigError
 from transduce.presets import preset as preset_settings
-from transduce.storage import sha256
+from transduce.storage import read_json
 from transduce.text.files import Fingerprint
 from transduce.text.vocabulary import Vocabulary
 from transduce.training.step import Model
@@ -48,7 +48,7 @@ class Start:
     def check(self, preset: str | None, settings: Sequence[Layer], say: Say) -> None:
         """Say where the training starts; refuse settings that the model's weights or pieces cannot follow."""
         shape: Layer = {"model": preset_settings(preset).get("model", {})} if preset else {}
-        config = resolve(self.settings, shape, *settings[1:])
+        config = resolve(self.settings, shape, *settings)
         differ = [
             f"{section}.{key} is {asked[key]}, but {self.path} has {value}"
             for section, asked, own in (
@@ -78,4 +78,5 @@ def open_start(path: str | Path | None, kind: str) -> Start | None:
     found = load_model(Path(path))
     if found.config.model.kind != kind:
         raise ConfigError(f"--from {path} has model.kind {found.config.model.kind!r}, and this trains {kind!r}")
-    return Start(Path(path), found, sha256((find_model(Path(path)) / WEIGHTS).read_bytes()))
+    listed = read_json(find_model(Path(path)) / MANIFEST)["files"]  # which `load_model` has checked
+    return Start(Path(path), found, listed[WEIGHTS]["sha256"])
