@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -211,20 +211,18 @@ def train(
     if text and languages is not None:
         raise UsageError("--languages is for sentence pairs: a text has no two sides")
     _check_fields(fields, [*(pairs or ()), *(valid_pairs or ())])
-    check_stdin_is_read_once(
-        *(files or () for files in (source, target, pairs, text, valid_source, valid_target, valid_pairs))
-    )
+    files = [each or () for each in (source, target, pairs, text, valid_source, valid_target, valid_pairs)]
+    check_stdin_is_read_once(*files)
     _keep_pipes()
     _outlive_terminal()
     settings = _layers(config, assignments, languages)
-    files = (source, target, pairs, text, valid_source, valid_target, valid_pairs)
-    if (verify_resume or processes > 1) and any("-" in (several or ()) for several in files):
+    if (verify_resume or processes > 1) and any("-" in each for each in files):
         raise UsageError("standard input can be read only once: with --processes or --verify-resume give files")
     if verify_resume:
         from transduce.app.verify import verify_resume as verify
 
         arguments = [argument for argument in sys.argv[2:] if argument != "--verify-resume"]
-        verify(run, arguments, partial(_stderr().print, highlight=False, markup=False))
+        verify(run, arguments, _say())
         return
     if processes > 1:
         _train_together(processes)
@@ -260,7 +258,7 @@ def _train_together(processes: int) -> None:
     elif "WORLD_SIZE" in os.environ:
         raise UsageError("torchrun has started this process already: leave out --processes")
     else:
-        raise typer.Exit(launch(sys.argv[1:], processes, partial(_stderr().print, highlight=False, markup=False)))
+        raise typer.Exit(launch(sys.argv[1:], processes, _say()))
 
 
 @app.command()
@@ -463,8 +461,7 @@ def plan(
     check_stdin_is_read_once(source or (), target or (), pairs or ())
     _keep_pipes()
     corpus = open_pairs(source or (), target or (), pairs or (), _two(fields, "--fields") if fields else None)
-    say = partial(_stderr().print, highlight=False, markup=False)
-    found = make_plan(corpus, preset, _layers(config, assignments, languages), seconds, say)
+    found = make_plan(corpus, preset, _layers(config, assignments, languages), seconds, _say())
     print(json.dumps(found.as_dict()) if as_json else found.as_text())
 
 
@@ -516,6 +513,11 @@ def _two(text: str, option: str) -> tuple[str, str]:
 
 def _stderr() -> Console:
     return Console(stderr=True, soft_wrap=True)
+
+
+def _say() -> Callable[[str], None]:
+    """Lines for people, as they are."""
+    return partial(_stderr().print, highlight=False, markup=False)
 
 
 def _stdin_lines() -> Iterator[list[str]]:

@@ -1,6 +1,6 @@
 """Examples side by side, as tensors."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,6 +33,18 @@ class Batch:
     target_in: Int[Tensor, "batch target"]
     target_out: Int[Tensor, "batch target"]
     n_tokens: int  # target pieces to predict, padding not counted
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        """The batch with every tensor changed in the same way, its pieces counted anew."""
+        target_in, target_out = change(self.target_in), change(self.target_out)
+        source = None if self.source is None else change(self.source)
+        source_mask = None if self.source_mask is None else change(self.source_mask)
+        return Batch(source, source_mask, target_in, target_out, n_tokens=count(target_out))
+
+
+def count(target_out: Int[Tensor, "batch target"]) -> int:
+    """The pieces to predict, padding not counted."""
+    return int((target_out != PAD).sum())
 
 
 def encode_source(ids: Sequence[int]) -> Ids:
@@ -67,5 +79,5 @@ def collate(examples: Sequence[Example]) -> Batch:
         source_mask=source != PAD,
         target_in=target[:, :-1],
         target_out=target_out,
-        n_tokens=int((target_out != PAD).sum()),
+        n_tokens=count(target_out),
     )

@@ -26,7 +26,7 @@ def batch_loss(
     Half is taken of the two losses and consistency / 2 times the divergence of the answers, both ways: still the loss of one batch.
     """
     if consistency:
-        batch = twice(batch)
+        batch = batch.each(lambda rows: torch.cat((rows, rows)))
     hidden, _ = model.decode(batch.target_in, start(model, batch))
     if batch.n_tokens == batch.target_out.numel():  # no padding: nothing to leave out, nothing to copy
         hidden, target = hidden.flatten(end_dim=1), batch.target_out.flatten()
@@ -35,16 +35,6 @@ def batch_loss(
         hidden, target = hidden[real.to(hidden.device)], batch.target_out[real]
     loss = projected_loss(hidden, model.logit_weight, target.to(hidden.device), label_smoothing, consistency)
     return loss / 2 if consistency else loss
-
-
-def twice(batch: Batch) -> Batch:
-    """A batch above itself."""
-
-    def double(rows: Tensor | None) -> Tensor | None:
-        return None if rows is None else torch.cat((rows, rows))
-
-    target_in, target_out = (torch.cat((rows, rows)) for rows in (batch.target_in, batch.target_out))
-    return Batch(double(batch.source), double(batch.source_mask), target_in, target_out, 2 * batch.n_tokens)
 
 
 def start(model: Transformer | LanguageModel, batch: Batch) -> Cache:

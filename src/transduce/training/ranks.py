@@ -17,8 +17,8 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor, nn
 from torch import distributed as dist
+from torch import nn
 from torch.distributed.distributed_c10d import PrefixStore, rendezvous  # type: ignore[attr-defined]  # they are there
 
 from transduce.errors import ConfigError, RankError, TransduceError
@@ -127,7 +127,7 @@ class Group(Ranks):
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         parts = [torch.zeros_like(each) if each.grad is None else each.grad for each in parameters]
         together = torch.cat([*(part.flatten() for part in parts), parts[0].new_tensor([loss])])
-        self._all_reduce(together, dist.ReduceOp.SUM, None)
+        self._call(lambda: dist.all_reduce(together, dist.ReduceOp.SUM))
         first = 0
         for parameter in parameters:
             parameter.grad = together[first : first + parameter.numel()].view_as(parameter)
@@ -159,11 +159,8 @@ class Group(Ranks):
 
     def _reduce(self, number: int, operation: Any) -> int:
         tensor = torch.tensor([number])
-        self._all_reduce(tensor, operation, self._prompt)
+        self._call(lambda: dist.all_reduce(tensor, operation, self._prompt))
         return int(tensor.item())
-
-    def _all_reduce(self, tensor: Tensor, operation: Any, group: Any) -> None:
-        self._call(lambda: dist.all_reduce(tensor, operation, group))
 
     def _call(self, exchange: Callable[[], T]) -> T:
         """An exchange with the others; if it fails, say who is silent."""

@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from transduce.config import TrainConfig
 from transduce.data.batch import Batch
 from transduce.model import LanguageModel, Transformer
-from transduce.text.vocabulary import PAD
 from transduce.training.loss import batch_loss
 from transduce.training.ranks import ALONE, Ranks
 
@@ -102,19 +101,8 @@ def halves(batch: Batch) -> list[Batch]:
     if n_rows == 1:
         return [batch]
 
-    def rows(tensor: Tensor | None, part: slice) -> Tensor | None:
-        return None if tensor is None else tensor[part]
-
-    return [
-        Batch(
-            rows(batch.source, part),
-            rows(batch.source_mask, part),
-            batch.target_in[part],
-            batch.target_out[part],
-            n_tokens=int((batch.target_out[part] != PAD).sum()),
-        )
-        for part in (slice(0, n_rows // 2), slice(n_rows // 2, n_rows))
-    ]
+    parts = slice(0, n_rows // 2), slice(n_rows // 2, n_rows)
+    return [batch.each(lambda rows, part=part: rows[part]) for part in parts]  # type: ignore[misc]  # mypy cannot infer it
 
 
 def is_out_of_memory(error: Exception) -> bool:
