@@ -49,6 +49,7 @@ class ModelFolder:
     target_vocabulary: Vocabulary
     words: frozenset[str] | None = None  # of the source side of the training text; None: not kept
     card: Mapping[str, Any] = field(default_factory=dict)
+    fingerprint: str | None = None  # of settings and weights as they lie in a folder; None: they were never stored
 
 
 def build(config: ModelConfig) -> Transformer | LanguageModel:
@@ -124,7 +125,9 @@ def load_model(path: Path) -> ModelFolder:
     load_weights(model, parse_weights(files[WEIGHTS], folder / WEIGHTS), folder / WEIGHTS)
     words = frozenset(files[WORDS].decode(errors="replace").split("\n")[:-1]) if WORDS in files else None
     card = manifest.get("card")
-    return ModelFolder(config, model.eval(), source, target, words, card if isinstance(card, dict) else {})
+    card = card if isinstance(card, dict) else {}
+    fingerprint = sha256(files[CONFIG] + sha256(files[WEIGHTS]).encode())
+    return ModelFolder(config, model.eval(), source, target, words, card, fingerprint)
 
 
 def load_weights_file(path: Path) -> dict[str, Tensor]:

@@ -1,79 +1,22 @@
-"""Named shapes and recipes, as data, and the choice among them from the size of a corpus.
+"""Named shapes and recipes, those of `presets.toml`, and the choice among them from the size of a corpus."""
 
-`base`, `big` and the rows (A) to (E) of Table 3 are the paper's; `tiny` is the shape that wins on Multi30k (Wu et al. 2021);
-`small` stands between; `nano` is what the built-in model uses.
-"""
-
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from transduce.config import Layer, nearest, resolve
 from transduce.errors import ConfigError
 
-BASE: Mapping[str, Any] = {"n_layers": 6, "d_model": 512, "d_ff": 2048, "n_heads": 8, "dropout": 0.1}
-
-
-def _table3(**changes: Any) -> Layer:
-    return {"model": {**BASE, **changes}}
-
-
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+BASE: Mapping[str, Any] = _TABLES["presets"]["base"]["model"]
 TABLE_3: Mapping[str, Layer] = {
-    "A-1-head": _table3(n_heads=1, d_k=512, d_v=512),
-    "A-4-heads": _table3(n_heads=4, d_k=128, d_v=128),
-    "A-16-heads": _table3(n_heads=16, d_k=32, d_v=32),
-    "A-32-heads": _table3(n_heads=32, d_k=16, d_v=16),
-    "B-dk-16": _table3(d_k=16),
-    "B-dk-32": _table3(d_k=32),
-    "C-2-layers": _table3(n_layers=2),
-    "C-4-layers": _table3(n_layers=4),
-    "C-8-layers": _table3(n_layers=8),
-    "C-d-256": _table3(d_model=256, d_k=32, d_v=32),
-    "C-d-1024": _table3(d_model=1024, d_k=128, d_v=128),
-    "C-ff-1024": _table3(d_ff=1024),
-    "C-ff-4096": _table3(d_ff=4096),
-    "D-dropout-0": _table3(dropout=0.0),
-    "D-dropout-0.2": _table3(dropout=0.2),
-    "D-smoothing-0": {**_table3(), "train": {"label_smoothing": 0.0}},
-    "D-smoothing-0.2": {**_table3(), "train": {"label_smoothing": 0.2}},
-    "E-learned": _table3(positions="learned"),
+    name: {**changes, "model": {**BASE, **changes["model"]}} for name, changes in _TABLES["table_3"].items()
 }
-
-PRESETS: Mapping[str, Layer] = {
-    "nano": {
-        "model": {"n_layers": 2, "d_model": 96, "d_ff": 256, "n_heads": 4, "dropout": 0.0},
-        "train": {"learning_rate": 3e-3, "warmup_steps": 200},
-    },
-    "tiny": {
-        "model": {"n_layers": 4, "d_model": 128, "d_ff": 256, "n_heads": 4, "dropout": 0.3},
-        "train": {"learning_rate": 3.5e-3, "warmup_steps": 2000},
-    },
-    "small": {
-        "model": {"n_layers": 3, "d_model": 256, "d_ff": 1024, "n_heads": 4, "dropout": 0.2},
-        "train": {"learning_rate": 1e-3, "warmup_steps": 4000},
-    },
-    "base": {"model": BASE, "train": {"warmup_steps": 4000}},
-    "big": {
-        "model": {"n_layers": 6, "d_model": 1024, "d_ff": 4096, "n_heads": 16, "dropout": 0.3},
-        "train": {"warmup_steps": 4000, "average_last": 20},
-    },
-    **TABLE_3,
-}
-
-# Parameters in millions as Table 3 prints them.
-PAPER_MILLIONS: Mapping[str, int] = {
-    "base": 65,
-    "B-dk-16": 58,
-    "B-dk-32": 60,
-    "C-2-layers": 36,
-    "C-4-layers": 50,
-    "C-8-layers": 80,
-    "C-d-256": 28,
-    "C-d-1024": 168,
-    "C-ff-1024": 53,
-    "C-ff-4096": 90,
-    "big": 213,
-}
+PRESETS: Mapping[str, Layer] = {**_TABLES["presets"], **TABLE_3}
+RECIPES: Mapping[str, Layer] = _TABLES["recipes"]  # of what is trained without asking
+PAPER_MILLIONS: Mapping[str, int] = _TABLES["paper_millions"]  # of parameters, as Table 3 prints them
 
 
 def preset(name: str) -> Layer:
@@ -103,21 +46,24 @@ def propose(n_pairs: int, n_tokens: int, name: str, asked: Sequence[Layer] = ())
     batch_tokens = wanted.get("batch_tokens") or (1024 if n_pairs < 20_000 else 4096 if n_pairs < 1_000_000 else 8192)
     accumulated = batch_tokens * wanted.get("accumulate", 1)
     steps = wanted.get("steps") or min(100_000, max(500, epochs * n_tokens // accumulated))
-    chosen = {
-        "steps": steps,
-        "warmup_steps": min(recipe.warmup_steps, max(1, steps // 5)),
-        "validate_every": max(1, steps // 25),
-        "save_every": max(1, steps // 25),
-    }
-    settings: dict[str, dict[str, Any]] = {section: dict(values) for section, values in preset(name).items()}
-    settings["data"] = {"batch_tokens": batch_tokens}
-    settings["train"] = {**settings.get("train", {}), **chosen}
+    every = max(1, steps // 25)
+    warmup_steps = min(recipe.warmup_steps, max(1, steps // 5))
+    chosen = {"steps": steps, "warmup_steps": warmup_steps, "validate_every": every, "save_every": every}
     reasons = {
         "data.batch_tokens": f"what suits {n_pairs:,} pairs",
         "train.steps": f"about {epochs} times through {n_tokens:,} target pieces; less if validation stops improving",
         "train.warmup_steps": "a fifth of the steps, at most the preset's",
         "train.validate_every": "25 looks on the way",
     }
+    return _proposal(name, batch_tokens, chosen, reasons, wanted)
+
+
+def _proposal(
+    name: str, batch_tokens: int, chosen: Mapping[str, Any], reasons: Mapping[str, str], wanted: Mapping[str, Any]
+) -> Proposal:
+    """A preset with what was chosen for it, and the reasons for what was not asked for."""
+    settings = {**preset(name), "data": {"batch_tokens": batch_tokens}}
+    settings["train"] = {**settings.get("train", {}), **chosen}
     return Proposal(settings, {name: why for name, why in reasons.items() if name.split(".")[1] not in wanted})
 
 
@@ -141,22 +87,16 @@ def propose_text(n_tokens: int, name: str, asked: Sequence[Layer] = ()) -> Propo
     wanted = _asked_for(asked)
     batch_tokens = wanted.get("batch_tokens") or 2048
     steps = wanted.get("steps") or min(100_000, max(500, 10 * n_tokens // batch_tokens))
-    settings: dict[str, dict[str, Any]] = {section: dict(values) for section, values in preset(name).items()}
-    settings["data"] = {"batch_tokens": batch_tokens}
     every = max(1, steps // 20)
-    chosen = {
-        "steps": steps,
-        "warmup_steps": max(1, min(200, steps // 10)),
-        "validate_every": every,
-        "save_every": every,
-    }
-    settings["train"] = {**settings.get("train", {}), **chosen, "schedule": "cosine", "learning_rate": 1e-3}
+    warmup_steps = max(1, min(200, steps // 10))
+    chosen = {"steps": steps, "warmup_steps": warmup_steps, "validate_every": every, "save_every": every}
+    chosen |= {"schedule": "cosine", "learning_rate": 1e-3}
     reasons = {
         "data.batch_tokens": "pieces, in full windows",
         "train.steps": f"about ten times through {n_tokens:,} pieces; less if validation stops improving",
         "train.warmup_steps": "a tenth of the steps, at most 200",
     }
-    return Proposal(settings, {name: why for name, why in reasons.items() if name.split(".")[1] not in wanted})
+    return _proposal(name, batch_tokens, chosen, reasons, wanted)
 
 
 def text_shape_for(n_characters: int) -> str:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from transduce.app.lock import held
+from transduce.app.run_folder import held
 from transduce.errors import BusyError
 
 

@@ -355,7 +355,10 @@ def test_bfloat16_products_give_nearly_the_loss_of_float32() -> None:
     a = update(exact, make_optimizer(exact), [batch], 0.01, short())
     b = update(rough, make_optimizer(rough), [batch], 0.01, short(precision="bfloat16"))
     assert a == pytest.approx(b, rel=0.01)
-    assert a != b
+    pairs = zip(exact.parameters(), rough.parameters(), strict=True)
+    assert any(
+        not torch.equal(one, other) for one, other in pairs
+    )  # the losses of fresh weights may be equal by chance
 
 
 def test_bleu_may_decide_which_validation_is_better(tmp_path: Path) -> None:

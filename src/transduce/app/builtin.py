@@ -12,22 +12,11 @@ from rich.console import Console
 
 from transduce.app.demo import TRAIN_SEED, score_held_out, train_grammar
 from transduce.checkpoint import BUILTIN, save_model
-from transduce.config import Layer
 from transduce.decode.load import load
+from transduce.presets import RECIPES
 
 N_PAIRS = 400_000
-RECIPE: Layer = {
-    "text": {"kind": "unigram"},
-    "data": {"batch_tokens": 1024},
-    "train": {
-        "steps": 8000,
-        "schedule": "cosine",
-        "validate_every": 1000,
-        "save_every": 500,
-        "average_last": 1,
-        "precision": "float32",
-    },
-}
+RECIPE = RECIPES["builtin"]
 
 
 def main() -> None:

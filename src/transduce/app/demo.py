@@ -11,24 +11,14 @@ from transduce.app.run import train_pairs
 from transduce.config import Layer
 from transduce.decode.translator import Translator
 from transduce.inspection.steps import TimeStep, time_steps
+from transduce.presets import RECIPES
 from transduce.text.corpus import Pair, PairList
 from transduce.text.grammar import generate
 
 SENTENCE, TRANSLATION = "I love you very much", "Ti amo molto"
 TRAIN_SEED, VALID_SEED, TEST_SEED = 1, 2, 3
 N_TRAIN, N_VALID, N_TEST = 100_000, 500, 1000
-RECIPE: Layer = {
-    "text": {"kind": "unigram"},
-    "data": {"batch_tokens": 1024},
-    "train": {
-        "steps": 1400,
-        "schedule": "cosine",
-        "validate_every": 200,
-        "save_every": 100,
-        "average_last": 1,
-        "precision": "float32",
-    },
-}
+RECIPE = RECIPES["demo"]
 
 
 def run_demo(run: Path, out: Console, progress: Console) -> None:

@@ -6,26 +6,13 @@ from rich.console import Console
 
 from transduce.app.demo import TRAIN_SEED
 from transduce.app.run_text import train_documents
-from transduce.config import Layer
 from transduce.decode.sample import Sampling
+from transduce.presets import RECIPES
 from transduce.text.documents import TextList
 from transduce.text.grammar import generate
 
 N_SENTENCES, N_WRITTEN = 40_000, 10
-RECIPE: Layer = {
-    "text": {"kind": "unigram"},
-    "data": {"batch_tokens": 2048},
-    "model": {"window": 64},
-    "train": {
-        "precision": "float32",
-        "steps": 500,
-        "warmup_steps": 50,
-        "learning_rate": 4e-3,
-        "validate_every": 100,
-        "save_every": 100,
-        "average_last": 1,
-    },
-}
+RECIPE = RECIPES["demo_text"]
 
 
 def run_text_demo(run: Path, out: Console, progress: Console) -> None:

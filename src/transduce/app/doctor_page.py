@@ -6,8 +6,8 @@ import numpy as np
 
 from transduce.app.doctor_text import headline, percent, quantiles, shown, told, where
 from transduce.html import Html, Series, bar_chart, details, element, join, page, table, tiles
-from transduce.text.doctor import FAULTS, Diagnosis, Finding, Place
-from transduce.text.doctor.measure import RATIO_BINS, RATIO_STEP, Counts
+from transduce.text.doctor import FAULTS, Diagnosis, Finding
+from transduce.text.doctor.measure import RATIO_BINS, RATIO_STEP, Counts, Place
 
 BARS = 32
 BAR_BINS = 5  # bins of ratios that are shown as one bar

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from transduce.text.doctor import FAULTS, Diagnosis, Example, Place
-from transduce.text.doctor.measure import Counts
+from transduce.text.doctor import FAULTS, Diagnosis, Example
+from transduce.text.doctor.measure import Counts, Place
 
 WIDEST = 96  # characters of a text that are shown
 UNSEEN = {**{code: 0x2400 + code for code in range(32)}, 0x7F: 0x2421}  # control characters as their pictures

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from transduce.app.prepared import Say
+from transduce.data.encoder import count_cores
 from transduce.errors import BusyError, RankError
 
 MOST_RESTARTS = 3
@@ -51,7 +52,7 @@ def started(arguments: Sequence[str], n_processes: int) -> Iterator[tuple[Proces
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(free_port()),
         "GLOO_SOCKET_IFNAME": "lo" if sys.platform.startswith("linux") else "lo0",
-        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, n_cores() // n_processes))),
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, count_cores() // n_processes))),
         "TORCH_CPP_LOG_LEVEL": "ERROR",  # what there is to say, the ranks say
         PARENT: str(inner),
     }
@@ -110,11 +111,6 @@ def what_happened(codes: Sequence[int]) -> str:
     """The end of some ranks, in words."""
     killed = [signal.Signals(-code).name for code in codes if code < 0]
     return f"a process was ended by {killed[0]}" if killed else "the processes lost contact"
-
-
-def n_cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def free_port() -> int:

@@ -16,35 +16,25 @@ from transduce.app.prepared import Say, load_vocabularies, text_settings, total
 from transduce.app.run import make_model, settle_precision
 from transduce.config import Config, Layer
 from transduce.data.stream import Examples, Position, stream
-from transduce.text.corpus import Languages, Pair, PairSource
+from transduce.hardware import keep_freed_memory
+from transduce.text.corpus import Pair, PairSource
 from transduce.text.files import Errors, Fingerprint
-from transduce.training.allocator import keep_freed_memory
 from transduce.training.step import Model, make_optimizer, update
 
 MOST_PAIRS = 200_000  # that are encoded for a plan; the rest is only counted
 WARM_STEPS = 3
 
 
-@dataclass(frozen=True, slots=True)
 class Head:
-    """The first pairs of a source."""
+    """The first pairs of a source, under the name and with the languages of the whole."""
 
-    pairs: PairSource
-    most: int
-
-    @property
-    def name(self) -> str:
-        """Of the whole."""
-        return self.pairs.name
-
-    @property
-    def languages(self) -> Languages | None:
-        """Of the whole."""
-        return self.pairs.languages
+    def __init__(self, pairs: PairSource, most: int) -> None:
+        self.name, self.languages = pairs.name, pairs.languages
+        self._pairs, self._most = pairs, most
 
     def read(self, errors: Errors = "strict") -> Iterator[Pair]:
         """The first pairs."""
-        return itertools.islice(self.pairs.read(errors), self.most)
+        return itertools.islice(self._pairs.read(errors), self._most)
 
     def fingerprint(self) -> Fingerprint:
         """None: what is made from a part is not kept."""
@@ -153,7 +143,8 @@ def make_plan(pairs: PairSource, preset: str | None, settings: Sequence[Layer], 
         finally:
             torch.set_num_threads(threads)
     n_blank = round(manifest["blank"] * scale)
-    per_step = n_tokens / max(1, steps_of_epoch(config, n_tokens)) / measured.tokens_per_second
+    steps_of_epoch = -(-n_tokens // (config.data.batch_tokens * config.train.accumulate))  # if batches were full
+    per_step = n_tokens / max(1, steps_of_epoch) / measured.tokens_per_second
     return Plan(
         pairs=n_pairs,
         blank=n_blank,
@@ -171,11 +162,6 @@ def make_plan(pairs: PairSource, preset: str | None, settings: Sequence[Layer], 
         seconds_per_epoch=n_tokens / measured.tokens_per_second,
         seconds_to_the_end=config.train.steps * per_step,
     )
-
-
-def steps_of_epoch(config: Config, n_tokens: int) -> int:
-    """Steps of an epoch, if batches were full."""
-    return -(-n_tokens // (config.data.batch_tokens * config.train.accumulate))
 
 
 def measure(model: Model, examples: Examples, config: Config, seconds: float) -> Measured:

@@ -5,20 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transduce.app.prepared import (
-    Say,
-    describe_inputs,
-    encode_into,
-    find_prepared,
-    load_valid,
-    load_vocabularies,
-    load_words,
-    save_valid,
-    save_words,
-    text_settings,
-    total,
-    vocabulary_files,
-)
+from transduce.app import prepared
+from transduce.app.prepared import Inputs, Say
 from transduce.checkpoint import WORDS
 from transduce.config import Config, Layer, resolve
 from transduce.data.batch import Example, encode_pairs
@@ -71,14 +59,16 @@ def prepare(
     settings: Sequence[Layer],
     folder: Path,
     say: Say,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Inputs | None = None,
     vocabularies: Vocabularies | None = None,
 ) -> Prepared:
     """Encode the corpus into `folder`; choose what was not asked for, from the corpus alone, and say what was chosen and why."""
     inputs = inputs or inputs_of(pairs, valid, settings)
-    manifest = find_prepared(folder, inputs)
+    manifest = prepared.find_prepared(folder, inputs)
     if manifest is None:
-        manifest = make_prepared(pairs, valid, text_settings(settings), folder, inputs, say, vocabularies=vocabularies)
+        manifest = make_prepared(
+            pairs, valid, prepared.text_settings(settings), folder, inputs, say, vocabularies=vocabularies
+        )
     else:
         say(f"data: {folder} was made from the same files and is used again")
     return choose(manifest, folder, preset, settings, say)
@@ -86,8 +76,8 @@ def prepare(
 
 def inputs_of(pairs: PairSource, valid: PairSource | None, settings: Sequence[Layer]) -> dict[str, Any]:
     """All that the prepared corpus depends on."""
-    asked = text_settings([{"text": {"languages": pairs.languages}}, *settings])
-    return describe_inputs(asked, pairs.fingerprint(), valid.fingerprint() if valid else [])
+    asked = prepared.text_settings([{"text": {"languages": pairs.languages}}, *settings])
+    return prepared.describe_inputs(asked, pairs.fingerprint(), valid.fingerprint() if valid else [])
 
 
 def make_prepared(
@@ -95,7 +85,7 @@ def make_prepared(
     valid: PairSource | None,
     asked: Config,
     folder: Path,
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     say: Say,
     n_pairs: int | None = None,
     vocabularies: Vocabularies | None = None,
@@ -134,18 +124,18 @@ def make_prepared(
             yield pair.source, pair.target
 
     folder.mkdir(parents=True, exist_ok=True)
-    save_valid(folder, valid_pairs)
+    prepared.save_valid(folder, valid_pairs)
     (folder / WORDS).unlink(missing_ok=True)
 
     def counted() -> dict[str, Any]:
         words = {word for each in spelt for word in words_of(each)}
         if n_read < MOST_READ and len(spelt) <= MOST_SPELT and len(words) <= MOST_WORDS:
-            save_words(folder, words)
+            prepared.save_words(folder, words)
         split_off = 0 if valid else len(valid_pairs)
         return {"pairs": found.n_pairs, "blank": found.n_blank, "split_off": split_off, "leaked": n_leaked}
 
     say(f"encoding {found.n_pairs:,} pairs")
-    return encode_into(folder, inputs, vocabularies, rows(), counted)
+    return prepared.encode_into(folder, inputs, vocabularies, rows(), counted)
 
 
 def check_enough(pairs: PairSource, valid: PairSource | None, found: Survey, valid_pairs: Sequence[Pair]) -> None:
@@ -179,29 +169,21 @@ def choose(
     manifest: Mapping[str, Any], folder: Path, preset: str | None, settings: Sequence[Layer], say: Say
 ) -> Prepared:
     """Settings that suit a prepared corpus, and the corpus itself, opened."""
-    n_pairs, n_tokens, n_rows = manifest["pairs"], total(manifest, "tokens"), total(manifest, "rows")
-    vocabularies = Vocabularies(*load_vocabularies(folder))
+    n_pairs, n_tokens, n_rows = manifest["pairs"], prepared.total(manifest, "tokens"), prepared.total(manifest, "rows")
+    vocabularies = Vocabularies(*prepared.load_vocabularies(folder))
     languages: Layer = {"text": {"languages": manifest["inputs"]["text"]["languages"]}}
     shape, asked, proposal, config = settle(n_pairs, n_rows, n_tokens, vocabularies, preset, [languages, *settings])
     say_corpus(say, manifest, vocabularies, asked)
     if not n_rows:
         raise none_fits("pairs", asked)
-    valid_pairs = load_valid(folder)
+    valid_pairs = prepared.load_valid(folder)
     valid_examples = fitting("validation pairs", encode_pairs(valid_pairs, *vocabularies), asked, say)
     is_given = any("vocab_size" in layer.get("model", {}) for layer in settings)  # by a whole model or a whole run.toml
     why = "its recipe; the shape is given" if is_given else f"the shape for a corpus of {n_pairs:,} pairs"
     why = "as asked" if preset else why
     say_choices(say, proposal, f"preset {shape}: {why}", config, n_pairs)
-    return Prepared(
-        config,
-        shape,
-        vocabularies,
-        n_pairs=n_rows,
-        valid_examples=valid_examples,
-        valid_pairs=valid_pairs,
-        words=load_words(folder),
-        fingerprint=sha256(to_json(manifest["inputs"])),
-    )
+    words, fingerprint = prepared.load_words(folder), sha256(to_json(manifest["inputs"]))
+    return Prepared(config, shape, vocabularies, n_rows, valid_examples, valid_pairs, words, fingerprint)
 
 
 def settle(
@@ -221,7 +203,7 @@ def open_examples(folder: Path, config: Config) -> Examples:
     shards = open_shards(folder)
     if not config.text.dropout:
         return EncodedPairs(shards)
-    sampler = Sampler(folder, vocabulary_files(folder), config.text.dropout, config.data.max_length)
+    sampler = Sampler(folder, prepared.vocabulary_files(folder), config.text.dropout, config.data.max_length)
     return SampledPairs(shards, sampler, config.train.seed)
 
 
@@ -257,7 +239,7 @@ def say_corpus(say: Say, manifest: Mapping[str, Any], vocabularies: Vocabularies
         say(
             f"warning: {manifest['leaked']:,} training pairs have the source of a validation pair: its scores will flatter"
         )
-    say_too_long(say, total(manifest, "too_long"), "pairs", asked)
+    say_too_long(say, prepared.total(manifest, "too_long"), "pairs", asked)
     sizes = " and ".join(f"{len(each):,}" for each in dict.fromkeys(vocabularies))
     sharing = "joint" if asked.text.joint else "one for each side"
     is_as_asked = asked.text.vocab_size in {len(each) for each in vocabularies}

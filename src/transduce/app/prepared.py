@@ -24,6 +24,7 @@ from transduce.text.vocabulary import Vocabulary
 VALID = "valid.jsonl"
 FORMAT = 1
 Say = Callable[[str], None]
+Inputs = Mapping[str, Any]  # all that a prepared corpus depends on
 
 
 def text_settings(settings: Sequence[Layer]) -> Config:
@@ -39,7 +40,7 @@ def describe_inputs(asked: Config, train: Fingerprint, valid: Fingerprint) -> di
     return {"format": FORMAT, "files": files, "text": text, "data": data, "keep_text": asked.text.dropout > 0}
 
 
-def find_prepared(folder: Path, inputs: Mapping[str, Any]) -> dict[str, Any] | None:
+def find_prepared(folder: Path, inputs: Inputs) -> dict[str, Any] | None:
     """The manifest of a prepared corpus, if it is whole and made from just this."""
     manifest = find_manifest(folder)
     if manifest is None or manifest.get("inputs") != inputs:
@@ -48,7 +49,7 @@ def find_prepared(folder: Path, inputs: Mapping[str, Any]) -> dict[str, Any] | N
     return manifest
 
 
-def check_same_inputs(run: Path, before: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
+def check_same_inputs(run: Path, before: Inputs, inputs: Inputs) -> None:
     """A run that has begun goes on with the same corpus; another one is refused, with the list of what differs."""
     changed = changed_files(before["files"], inputs["files"])
     changed += [
@@ -67,7 +68,7 @@ def check_same_inputs(run: Path, before: Mapping[str, Any], inputs: Mapping[str,
 
 def encode_into(
     folder: Path,
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     vocabularies: Sequence[Vocabulary],
     rows: Iterable[Row],
     counted: Callable[[], Mapping[str, Any]],

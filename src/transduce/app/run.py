@@ -10,26 +10,14 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from transduce.app.prepare import Prepared, Vocabularies, inputs_of, open_examples, prepare
-from transduce.app.prepared import Say
-from transduce.app.run_folder import (
-    BOARD,
-    CHECKPOINTS,
-    DATA,
-    METRICS,
-    MODEL,
-    PAGE,
-    check_run_folder,
-    check_same_corpus,
-    check_same_settings,
-    check_settings,
-    create_run_folder,
-    hold_run,
-)
+from transduce.app import run_folder
+from transduce.app.prepare import Vocabularies, inputs_of, open_examples, prepare
+from transduce.app.prepared import Inputs, Say
+from transduce.app.run_folder import BOARD, CHECKPOINTS, DATA, FILM, METRICS, MODEL, PAGE
 from transduce.app.signals import listening
 from transduce.app.start import Start, open_start
 from transduce.app.validation import make_validate
-from transduce.checkpoint import FolderConfig, ModelFolder, build, save_model
+from transduce.checkpoint import FolderConfig, ModelFolder, build, load_weights, save_model, weights_of
 from transduce.config import Config, Layer, resolve, to_toml
 from transduce.data.shards import Stream, open_shards
 from transduce.data.stream import stream
@@ -37,16 +25,18 @@ from transduce.data.windows import window_stream
 from transduce.decode.load import load_translator
 from transduce.decode.translator import Translator
 from transduce.errors import DivergedError, StoppedError, UsageError
-from transduce.model import LanguageModel, Transformer
+from transduce.hardware import find_device, has_bfloat16
+from transduce.inspection.film import Film
 from transduce.storage import replace_file
 from transduce.text.corpus import PairSource, open_pairs
+from transduce.text.vocabulary import Vocabulary
 from transduce.training.board import with_board
-from transduce.training.hardware import find_device, has_bfloat16
-from transduce.training.loop import Batches, Unseen, Validate, Validation
+from transduce.training.loop import Batches, Observer, Stop, Trained, Unseen, Validate, Validation
 from transduce.training.loop import train as train_model
 from transduce.training.page import training_page
 from transduce.training.ranks import ALONE, Ranks, join
 from transduce.training.report import Report
+from transduce.training.step import Model
 
 VALID_SHARE = 0.1  # of a text, its end
 
@@ -76,7 +66,7 @@ def train(
         follow(Path(run), ranks)
         return load_translator(Path(run))
     with ranks.answering():
-        check_run_folder(Path(run))
+        run_folder.check_run_folder(Path(run))
         corpus = open_pairs(several(source), several(target), several(pairs), fields)
         valid = None
         if valid_source or valid_target or valid_pairs:
@@ -106,28 +96,25 @@ def train_pairs(
     start: Start | None = None,
 ) -> Translator:
     """Train a translator from pairs: choose, say what was chosen, train, save."""
-    check_run_folder(run)
     say = partial(console.print, highlight=False, markup=False)
-    if start:
-        start.check(preset, settings, say)
-        settings = [start.settings, *settings]
-    check_settings(preset, settings)
+    settings = run_folder.checked_settings(run, preset, settings, start, say)
     inputs = inputs_of(pairs, valid, settings)
     if start:
         inputs["files"] += start.fingerprint()
-    with hold_run(run, say):
-        check_same_corpus(run, inputs)
+    with run_folder.hold_run(run, inputs, say):
         vocabularies = Vocabularies(*start.vocabularies) if start else None
         prepared = prepare(pairs, valid, preset, settings, run / DATA, say, inputs, vocabularies)
         config = prepared.config
-        check_same_settings(run, config)
+        run_folder.check_same_settings(run, config)
         if is_finished(run, say, ranks):
             return load_translator(run)
-        folder = model_folder(prepared, make_model(config, start))
-        if start:
-            folder = replace(folder, words=start.words_with(prepared.words))
+        card = {"pairs": prepared.n_pairs, "data_sha256": prepared.fingerprint, "preset": prepared.preset}
+        card |= {"settings": config.model_dump(), "torch": torch.__version__}
+        words = start.words_with(prepared.words) if start else prepared.words
+        folder = model_folder(config, make_model(config, start), prepared.vocabularies, card, words)
         validate = make_validate(folder, prepared)
-        return Translator(train_folder(run, config, inputs, folder, validate, console, ranks))
+        probe = prepared.valid_pairs[0].source
+        return Translator(train_folder(run, config, inputs, folder, validate, probe, console, ranks))
 
 
 def is_finished(run: Path, say: Say, ranks: Ranks) -> bool:
@@ -143,20 +130,24 @@ def is_finished(run: Path, say: Say, ranks: Ranks) -> bool:
 def train_folder(
     run: Path,
     config: Config,
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     folder: ModelFolder,
     validate: Validate,
+    probe: str,
     console: Console,
     ranks: Ranks,
 ) -> ModelFolder:
-    """Train a model in a run folder that is held, from its last checkpoint if it has one, and save it there."""
+    """Train a model in a run folder that is held, from its last checkpoint if it has one, and save it there.
+
+    `probe` is the text of its film.
+    """
     say = partial(console.print, highlight=False, markup=False)
     n_parameters = sum(parameter.numel() for parameter in folder.model.parameters())
     say(f"model: {n_parameters:,} parameters")
     if ranks.size > 1:
         n_batches = ranks.size * config.train.accumulate
         say(f"{ranks.size} processes: a step takes {n_batches} batches of {config.data.batch_tokens:,} pieces")
-    create_run_folder(run, config, inputs)
+    run_folder.create_run_folder(run, config, inputs)
     settled = settle_precision(config, say)
     ranks.once(lambda: settled.model_dump(mode="json"), dict)
     facts = {
@@ -170,32 +161,16 @@ def train_folder(
     def write_page(rows: Sequence[Mapping[str, Any]]) -> None:
         replace_file(run / PAGE, training_page(run.name, rows, facts, to_toml(config)).encode())
 
-    with (
-        listening() as stop,
-        Report(run / METRICS, config.train.steps, console, write_page=write_page) as report,
-    ):
-        trained = train_model(
-            folder.model,
-            open_batches(run / DATA, config, ranks),
-            settled.train,
-            run / CHECKPOINTS,
-            validate=validate,
-            observer=with_board(report, run / BOARD),
-            stop=stop,
-            ranks=ranks,
-        )
+    with listening() as stop, Report(run / METRICS, config.train.steps, console, write_page=write_page) as report:
+        observer = Film(with_board(report, run / BOARD), run / FILM, folder, probe)
+        trained = train_rank(run, settled, folder.model, validate, observer, stop, ranks)
     folder.model.eval()
     final, state = trained.validation, trained.state
     if state.step < config.train.steps:
         what = "validation loss" if config.train.better_by == "loss" else "BLEU"
         say(f"stopped at step {state.step}: no better {what} in {state.n_stale} validations (train.patience)")
-    card = {
-        **folder.card,
-        "precision": settled.train.precision,
-        "steps": state.step,
-        "weights": trained.weights,
-        "valid_loss": final.loss,
-    }
+    card = {**folder.card, "precision": settled.train.precision, "steps": state.step}
+    card |= {"weights": trained.weights, "valid_loss": final.loss}
     finished = replace(folder, card=card)
     save_model(run / MODEL, finished)
     ranks.leave()
@@ -212,17 +187,16 @@ def follow(run: Path, ranks: Ranks) -> None:
         return
     config = resolve(values)
     with listening() as stop, told():
-        train_model(
-            make_model(config),
-            open_batches(run / DATA, config, ranks),
-            config.train,
-            run / CHECKPOINTS,
-            validate=unasked,
-            observer=Unseen(),
-            stop=stop,
-            ranks=ranks,
-        )
+        train_rank(run, config, make_model(config), unasked, Unseen(), stop, ranks)
     ranks.leave()
+
+
+def train_rank(
+    run: Path, config: Config, model: Model, validate: Validate, observer: Observer, stop: Stop, ranks: Ranks
+) -> Trained:
+    """What one of the ranks does of a training."""
+    train = partial(train_model, model, open_batches(run / DATA, config, ranks), config.train, run / CHECKPOINTS)
+    return train(validate=validate, observer=observer, stop=stop, ranks=ranks)
 
 
 @contextlib.contextmanager
@@ -240,12 +214,12 @@ def unasked() -> Validation:
     raise AssertionError("the first rank validates")
 
 
-def make_model(config: Config, start: Start | None = None) -> Transformer | LanguageModel:
+def make_model(config: Config, start: Start | None = None) -> Model:
     """The model before its first step: a function of the settings, the seed among them, or of the model it starts from."""
     torch.manual_seed(config.train.seed)
     model = build(config.model)
     if start:
-        start.give_weights(model)
+        load_weights(model, weights_of(start.folder.model), start.path)
     return model.to(find_device())
 
 
@@ -275,20 +249,10 @@ def n_valid_pieces(n_pieces: int, window: int) -> int:
     return max(window + 1, int(n_pieces * VALID_SHARE))
 
 
-def model_folder(prepared: Prepared, model: Transformer | LanguageModel) -> ModelFolder:
+def model_folder(
+    config: Config, model: Model, pieces: Sequence[Vocabulary], card: Mapping[str, Any], words: frozenset[str] | None
+) -> ModelFolder:
     """The model with all it needs to read and write text, and a card that says where it comes from."""
-    config = prepared.config
-    return ModelFolder(
-        config=FolderConfig(text=config.text, model=config.model, decode=config.decode),
-        model=model,
-        source_vocabulary=prepared.vocabularies.source,
-        target_vocabulary=prepared.vocabularies.target,
-        words=prepared.words,
-        card={
-            "pairs": prepared.n_pairs,
-            "data_sha256": prepared.fingerprint,
-            "preset": prepared.preset,
-            "settings": config.model_dump(),
-            "torch": torch.__version__,
-        },
-    )
+    source, target = pieces
+    kept = FolderConfig(text=config.text, model=config.model, decode=config.decode)
+    return ModelFolder(kept, model, source_vocabulary=source, target_vocabulary=target, words=words, card=card)

@@ -4,32 +4,28 @@ RUN/run.toml         every setting of the run            RUN/checkpoints/   the 
 RUN/metrics.jsonl    what happened, a row at a time      RUN/model/         the finished model
 RUN/report.html      the same as a page, to be reloaded  RUN/tensorboard/   the same, where TensorBoard is installed
 RUN/corpus.json      what it learns from: names and SHA-256
-RUN/data/            the corpus, encoded once
+RUN/data/            the corpus, encoded once            RUN/film.safetensors   what it made of one text on its way
 """
 
 import contextlib
+import fcntl
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import socket
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from transduce.app.lock import LOCK, held
-from transduce.app.prepared import Say, check_same_inputs
+from transduce.app.prepared import Inputs, Say, check_same_inputs
+from transduce.app.start import Start
 from transduce.config import Config, Layer, differences, read_toml, resolve, to_toml
-from transduce.errors import ConfigError, DataError, MissingInputError, OutputError
+from transduce.errors import BusyError, ConfigError, DataError, MissingInputError, OutputError
 from transduce.presets import preset as preset_settings
 from transduce.storage import PARTIAL, read_json, replace_file, to_json
 
-SETTINGS, CORPUS, DATA, METRICS, CHECKPOINTS, MODEL = (
-    "run.toml",
-    "corpus.json",
-    "data",
-    "metrics.jsonl",
-    "checkpoints",
-    "model",
-)
-PAGE, BOARD = "report.html", "tensorboard"
+SETTINGS, CORPUS, DATA = "run.toml", "corpus.json", "data"
+METRICS, CHECKPOINTS, MODEL = "metrics.jsonl", "checkpoints", "model"
+PAGE, BOARD, FILM, LOCK = "report.html", "tensorboard", "film.safetensors", "lock"
 
 
 def check_run_folder(run: Path) -> None:
@@ -44,8 +40,11 @@ def check_run_folder(run: Path) -> None:
 
 
 @contextlib.contextmanager
-def hold_run(run: Path, say: Say) -> Iterator[None]:
-    """Make the folder of a run if it is not there, and hold it. If what was given is refused, a new folder is taken away again."""
+def hold_run(run: Path, inputs: Inputs, say: Say) -> Iterator[None]:
+    """Make the folder of a run if it is not there, and hold it. If what was given is refused, a new folder is taken away again.
+
+    The same command continues a run; another corpus is refused before anything is touched.
+    """
     is_new = not run.exists()
     try:
         run.mkdir(parents=True, exist_ok=True)
@@ -57,6 +56,8 @@ def hold_run(run: Path, say: Say) -> Iterator[None]:
         with held(run) as before:
             if before:
                 say(f"note: the training before ended without a word ({before}), perhaps for want of memory")
+            if (run / SETTINGS).is_file():
+                check_same_inputs(run, read_json(run / CORPUS), inputs)
             yield
     except (ConfigError, DataError, MissingInputError):
         if is_new and not (run / SETTINGS).is_file():
@@ -64,21 +65,23 @@ def hold_run(run: Path, say: Say) -> Iterator[None]:
         raise
 
 
-def check_settings(preset: str | None, settings: Sequence[Layer]) -> None:
-    """Refuse what is wrong with the settings before the corpus is read. Without a preset the shape is not known yet."""
-    known = ("text", "data", "train", "decode") if preset is None else ("text", "data", "model", "train", "decode")
-    resolve(*(section_of(layer, known) for layer in (*((preset_settings(preset),) if preset else ()), *settings)))
+def checked_settings(
+    run: Path, preset: str | None, settings: Sequence[Layer], start: Start | None, say: Say, kind: Sequence[Layer] = ()
+) -> Sequence[Layer]:
+    """The settings, those of the model a training starts from among them. What is wrong is refused before the corpus is read.
 
-
-def section_of(layer: Layer, names: Sequence[str]) -> Layer:
-    """The sections of a layer that have one of the names, or one that nobody knows."""
-    return {name: values for name, values in layer.items() if name in names or name not in Config.model_fields}
-
-
-def check_same_corpus(run: Path, inputs: Mapping[str, Any]) -> None:
-    """The same command continues a run; another corpus is refused before anything is touched."""
-    if (run / SETTINGS).is_file():
-        check_same_inputs(run, read_json(run / CORPUS), inputs)
+    Without a preset the shape is not known yet.
+    """
+    check_run_folder(run)
+    if start:
+        start.check(preset, settings, say)
+        settings = [start.settings, *settings]
+    if preset:
+        resolve(preset_settings(preset), *kind, *settings)
+    else:
+        layers = [*kind, *settings]
+        resolve(*({name: values for name, values in layer.items() if name != "model"} for layer in layers))
+    return settings
 
 
 def check_same_settings(run: Path, config: Config) -> None:
@@ -95,7 +98,7 @@ def check_same_settings(run: Path, config: Config) -> None:
         )
 
 
-def create_run_folder(run: Path, config: Config, inputs: Mapping[str, Any]) -> None:
+def create_run_folder(run: Path, config: Config, inputs: Inputs) -> None:
     """Write down what the run learns from and, last, its settings."""
     try:
         (run / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
@@ -104,3 +107,37 @@ def create_run_folder(run: Path, config: Config, inputs: Mapping[str, Any]) -> N
             replace_file(run / SETTINGS, to_toml(config).encode())
     except OSError as error:
         raise OutputError(f"cannot create the run folder {run}: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[str]:
+    """Hold a folder against other processes; gives the holder before who ended without a word, if there was one.
+
+    The system lets go of the folder when this process ends, however it ends; only a process that ends by itself removes its name.
+    """
+    with (folder / LOCK).open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            holder = file.read().strip() or "another process"
+            raise BusyError(f"{folder} is in use by {holder}: wait until it ends, or choose another folder") from None
+        file.seek(0)
+        before = file.read().strip()
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()} since {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
+        file.flush()
+        try:
+            yield before
+        finally:
+            file.truncate(0)
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a process holds a folder."""
+    try:
+        with (folder / LOCK).open("a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False

@@ -9,27 +9,13 @@ from typing import Any
 from rich.console import Console
 
 from transduce import evaluate
+from transduce.app import prepared, run_folder
 from transduce.app.prepare import say_reasons
-from transduce.app.prepared import (
-    Say,
-    describe_inputs,
-    encode_into,
-    find_prepared,
-    load_vocabularies,
-    text_settings,
-    total,
-)
-from transduce.app.run import VALID_SHARE, follow, is_finished, make_model, n_valid_pieces, train_folder
-from transduce.app.run_folder import (
-    DATA,
-    check_run_folder,
-    check_same_corpus,
-    check_same_settings,
-    check_settings,
-    hold_run,
-)
+from transduce.app.prepared import Inputs, Say
+from transduce.app.run import VALID_SHARE, follow, is_finished, make_model, model_folder, n_valid_pieces, train_folder
+from transduce.app.run_folder import DATA
 from transduce.app.start import Start, open_start
-from transduce.checkpoint import FolderConfig, ModelFolder
+from transduce.checkpoint import ModelFolder
 from transduce.config import Config, Layer, resolve
 from transduce.data.shards import Stream, open_shards
 from transduce.data.windows import Text, encode_text
@@ -49,6 +35,7 @@ from transduce.training.ranks import ALONE, Ranks, join
 
 KIND: Layer = {"model": {"kind": "decoder-only", "norm": "pre"}, "train": {"label_smoothing": 0.0}}
 SAMPLE_TOKENS = 60
+PROBE_PIECES = 16
 ALL_CHARACTERS = 256_000
 
 
@@ -67,7 +54,7 @@ def train_text(
         follow(Path(run), ranks)
         return load_generator(Path(run))
     with ranks.answering():
-        check_run_folder(Path(run))
+        run_folder.check_run_folder(Path(run))
         source = TextFiles(find_files(files))
         console = console or Console(stderr=True, soft_wrap=True)
         begin = open_start(start, "decoder-only")
@@ -84,53 +71,40 @@ def train_documents(
     start: Start | None = None,
 ) -> Generator:
     """Train a language model from documents: choose, say what was chosen, train, save."""
-    check_run_folder(run)
     say = partial(console.print, highlight=False, markup=False)
-    if start:
-        start.check(preset, settings, say)
-        settings = [start.settings, *settings]
-    check_settings(preset, [KIND, *settings])
-    inputs = describe_inputs(text_settings(settings), source.fingerprint(), [])
+    settings = run_folder.checked_settings(run, preset, settings, start, say, [KIND])
+    inputs = prepared.describe_inputs(prepared.text_settings(settings), source.fingerprint(), [])
     given: Vocabulary | None = None
     if start:
         inputs["files"] += start.fingerprint()
         given, _ = start.vocabularies
-    with hold_run(run, say):
-        check_same_corpus(run, inputs)
-        manifest = find_prepared(run / DATA, inputs)
+    with run_folder.hold_run(run, inputs, say):
+        manifest = prepared.find_prepared(run / DATA, inputs)
         manifest = manifest or make_prepared(source, settings, run / DATA, inputs, say, given)
         shape, config = choose(manifest, run / DATA, preset, settings, say)
-        check_same_settings(run, config)
+        run_folder.check_same_settings(run, config)
         valid_ids = validation_text(Stream(open_shards(run / DATA)), config.model.window, say)
         if is_finished(run, say, ranks):
             return load_generator(run)
-        vocabulary, _ = load_vocabularies(run / DATA)
-        folder = ModelFolder(
-            config=FolderConfig(text=config.text, model=config.model, decode=config.decode),
-            model=make_model(config, start),
-            source_vocabulary=vocabulary,
-            target_vocabulary=vocabulary,
-            card={
-                "pieces": total(manifest, "tokens"),
-                "data_sha256": sha256(to_json(inputs)),
-                "preset": shape,
-                "settings": config.model_dump(mode="json"),
-            },
-        )
+        card = {"pieces": prepared.total(manifest, "tokens"), "data_sha256": sha256(to_json(inputs)), "preset": shape}
+        card["settings"] = config.model_dump(mode="json")
+        pieces = prepared.load_vocabularies(run / DATA)
+        folder = model_folder(config, make_model(config, start), pieces, card, words=None)
         validate = partial(validate_text, folder, valid_ids)
-        return Generator(train_folder(run, config, inputs, folder, validate, console, ranks))
+        probe = folder.source_vocabulary.decode(valid_ids[:PROBE_PIECES].tolist())
+        return Generator(train_folder(run, config, inputs, folder, validate, probe, console, ranks))
 
 
 def make_prepared(
     source: TextSource,
     settings: Sequence[Layer],
     folder: Path,
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     say: Say,
     vocabulary: Vocabulary | None = None,
 ) -> dict[str, Any]:
     """Read the text twice: to learn the pieces unless they are given, then to encode it."""
-    asked = text_settings(settings)
+    asked = prepared.text_settings(settings)
     form = asked.text.normalization
     found = survey_text(source, form)
     size = asked.text.vocab_size
@@ -138,18 +112,15 @@ def make_prepared(
     if vocabulary is None:
         say(f"learning the vocabulary from {len(found.sample):,} lines")
         vocabulary = learn(found.sample, asked.text.kind, wanted, exact=size is not None, is_text=True)
-
-    def counted() -> dict[str, int]:
-        return {"documents": found.n_documents, "characters": found.n_characters}
-
-    return encode_into(folder, inputs, [vocabulary], text_rows(source, form), counted)
+    counts = {"documents": found.n_documents, "characters": found.n_characters}
+    return prepared.encode_into(folder, inputs, [vocabulary], text_rows(source, form), lambda: counts)
 
 
 def choose(
     manifest: Mapping[str, Any], folder: Path, preset: str | None, settings: Sequence[Layer], say: Say
 ) -> tuple[str, Config]:
     """The preset and the settings that suit a prepared text."""
-    n_pieces, n_tokens = len(load_vocabularies(folder)[0]), total(manifest, "tokens")
+    n_pieces, n_tokens = len(prepared.load_vocabularies(folder)[0]), prepared.total(manifest, "tokens")
     shape = preset or text_shape_for(manifest["characters"])
     proposal = propose_text(n_tokens - int(n_tokens * VALID_SHARE), shape, settings)
     sizes: Layer = {"text": {"vocab_size": n_pieces}, "model": {"vocab_size": n_pieces}}

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.app.prepared import Say
-from transduce.checkpoint import MANIFEST, WEIGHTS, ModelFolder, find_model, load_model, load_weights, weights_of
+from transduce.checkpoint import MANIFEST, WEIGHTS, ModelFolder, find_model, load_model
 from transduce.config import Layer, resolve
 from transduce.errors import ConfigError
 from transduce.presets import preset as preset_settings
 from transduce.storage import read_json
 from transduce.text.files import Fingerprint
 from transduce.text.vocabulary import Vocabulary
-from transduce.training.step import Model
 
-MAY_CHANGE = {"dropout", "window"}  # settings of a model that its weights do not depend on
+# Settings that the weights and the pieces of a model do not depend on.
+MAY_CHANGE = {"model.dropout", "model.window", "text.dropout", "text.languages"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +49,16 @@ class Start:
         """Say where the training starts; refuse settings that the model's weights or pieces cannot follow."""
         shape: Layer = {"model": preset_settings(preset).get("model", {})} if preset else {}
         config = resolve(self.settings, shape, *settings)
+        asked, own = config.model_dump(), self.folder.config.model_dump()
         differ = [
-            f"{section}.{key} is {asked[key]}, but {self.path} has {value}"
-            for section, asked, own in (
-                ("model", config.model.model_dump(), self.folder.config.model.model_dump()),
-                (
-                    "text",
-                    config.text.model_dump(),
-                    self.folder.config.text.model_dump(exclude={"dropout", "languages"}),
-                ),
-            )
-            for key, value in own.items()
-            if key not in MAY_CHANGE and asked[key] != value
+            f"{section}.{key} is {asked[section][key]}, but {self.path} has {value}"
+            for section in ("model", "text")
+            for key, value in own[section].items()
+            if f"{section}.{key}" not in MAY_CHANGE and asked[section][key] != value
         ]
         if differ:
             raise ConfigError(f"{'; '.join(differ)}: a model that is trained further keeps its shape and its pieces")
         say(f"starting from {self.path}: its weights, its shape and its {len(self.folder.source_vocabulary):,} pieces")
-
-    def give_weights(self, model: Model) -> None:
-        """Begin with the weights of the finished model."""
-        load_weights(model, weights_of(self.folder.model), self.path)
 
 
 def open_start(path: str | Path | None, kind: str) -> Start | None:

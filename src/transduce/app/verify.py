@@ -7,22 +7,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from transduce.app.lock import is_held
 from transduce.app.prepared import Say
-from transduce.app.run_folder import CHECKPOINTS, DATA, MODEL
+from transduce.app.run_folder import CHECKPOINTS, DATA, MODEL, is_held
 from transduce.checkpoint import WEIGHTS
 from transduce.errors import OutputError, TransduceError
 from transduce.storage import sha256
 
 STEPS, EVERY = 12, 4
-SHORT = (
-    "--set",
-    f"train.steps={STEPS}",
-    "--set",
-    f"train.save_every={EVERY}",
-    "--set",
-    f"train.validate_every={STEPS}",
-)
+SHORTENED = (f"train.steps={STEPS}", f"train.save_every={EVERY}", f"train.validate_every={STEPS}")
 
 
 def verify_resume(run: Path, arguments: Sequence[str], say: Say) -> None:
@@ -60,7 +52,8 @@ def verify_resume(run: Path, arguments: Sequence[str], say: Say) -> None:
 def train_until(moment: Path, folder: Path, run: Path, arguments: Sequence[str]) -> None:
     """The user's command with another folder and fewer steps, killed when something is there; what it says goes to a file."""
     place = next(i for i, argument in enumerate(arguments) if Path(argument) == run)
-    command = ["train", *arguments[:place], str(folder), *arguments[place + 1 :], *SHORT]
+    settings = [f"--set={setting}" for setting in SHORTENED]
+    command = ["train", *arguments[:place], str(folder), *arguments[place + 1 :], *settings]
     said = folder.with_suffix(".log")
     with said.open("wb") as log:
         process = subprocess.Popen([sys.executable, "-P", "-m", "transduce", *command], stderr=log)

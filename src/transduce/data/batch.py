@@ -52,14 +52,16 @@ def encode_source(ids: Sequence[int]) -> Ids:
     return np.array([*ids, EOS], dtype=np.int32)
 
 
+def encode_example(source: Sequence[int], target: Sequence[int]) -> Example:
+    """A pair of pieces as an example."""
+    return Example(encode_source(source), np.array([SOS, *target, EOS], dtype=np.int32))
+
+
 def encode_pairs(pairs: Sequence[Pair], source: Vocabulary, target: Vocabulary) -> list[Example]:
     """Text pairs as ids."""
     sources = source.encode_batch([pair.source for pair in pairs])
     targets = target.encode_batch([pair.target for pair in pairs])
-    return [
-        Example(encode_source(source_ids), np.array([SOS, *target_ids, EOS], dtype=np.int32))
-        for source_ids, target_ids in zip(sources, targets, strict=True)
-    ]
+    return [encode_example(*ids) for ids in zip(sources, targets, strict=True)]
 
 
 def pad(rows: Sequence[Ids]) -> Int[Tensor, "batch position"]:
@@ -74,10 +76,4 @@ def collate(examples: Sequence[Example]) -> Batch:
     """Examples as a batch."""
     source, target = pad([example.source for example in examples]), pad([example.target for example in examples])
     target_out = target[:, 1:]
-    return Batch(
-        source=source,
-        source_mask=source != PAD,
-        target_in=target[:, :-1],
-        target_out=target_out,
-        n_tokens=count(target_out),
-    )
+    return Batch(source, source != PAD, target_in=target[:, :-1], target_out=target_out, n_tokens=count(target_out))

@@ -17,20 +17,13 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any
 
-from transduce.data.shards import (
-    MOST_CHARACTERS,
-    ROWS_PER_PART,
-    Column,
-    is_written,
-    make_column,
-    make_text_column,
-    remove_unfinished,
-    write_part,
-)
+from transduce.data import shards
 from transduce.errors import StorageError
+from transduce.storage import PARTIAL
 from transduce.text.documents import FIRST, NEXT_DOCUMENT, NEXT_LINE
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
+ROWS_PER_PART, MOST_CHARACTERS = 25_000, 10_000_000  # of a part; characters of its last column
 WORKER = "from transduce.data.encoder import work; work(sys.stdin.buffer, sys.stdout.buffer)"
 
 Row = tuple[str, ...]
@@ -60,16 +53,16 @@ def encode_pairs_part(task: Task, number: int, rows: Sequence[Row], vocabularies
     for ids in targets:
         ids.insert(0, SOS)
         ids.append(EOS)
-    columns: dict[str, Column] = {
-        "source": make_column(sources, len(vocabularies[0])),
-        "target": make_column(targets, len(vocabularies[1])),
+    columns: dict[str, shards.Column] = {
+        "source": shards.make_column(sources, len(vocabularies[0])),
+        "target": shards.make_column(targets, len(vocabularies[1])),
     }
     n_tokens = len(columns["target"].values) - len(kept)
     if task.keep_text:
-        columns["source_text"] = make_text_column([rows[i][0] for i in kept])
-        columns["target_text"] = make_text_column([rows[i][1] for i in kept])
+        columns["source_text"] = shards.make_text_column([rows[i][0] for i in kept])
+        columns["target_text"] = shards.make_text_column([rows[i][1] for i in kept])
     counts = {"rows": len(kept), "too_long": len(rows) - len(kept), "tokens": n_tokens}
-    write_part(Path(task.folder), number, task.key, columns, counts)
+    shards.write_part(Path(task.folder), number, task.key, columns, counts)
 
 
 def encode_text_part(task: Task, number: int, rows: Sequence[Row], vocabularies: Sequence[Vocabulary]) -> None:
@@ -78,9 +71,11 @@ def encode_text_part(task: Task, number: int, rows: Sequence[Row], vocabularies:
     [newline] = vocabulary.encode("\n")
     before = {FIRST: [SOS], NEXT_DOCUMENT: [EOS, SOS], NEXT_LINE: [newline]}
     ids = vocabulary.encode_batch([line for _, line in rows])
-    column = make_column([[*before[start], *line] for (start, _), line in zip(rows, ids, strict=True)], len(vocabulary))
+    column = shards.make_column(
+        [[*before[start], *line] for (start, _), line in zip(rows, ids, strict=True)], len(vocabulary)
+    )
     counts = {"rows": len(rows), "too_long": 0, "tokens": len(column.values)}
-    write_part(Path(task.folder), number, task.key, {"text": column}, counts)
+    shards.write_part(Path(task.folder), number, task.key, {"text": column}, counts)
 
 
 def fits(source: Sequence[int], target: Sequence[int], max_length: int) -> bool:
@@ -100,7 +95,8 @@ def encode_corpus(task: Task, rows: Iterable[Row], n_workers: int | None = None)
     """
     folder = Path(task.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    remove_unfinished(folder)
+    for path in folder.glob(f"*{PARTIAL}"):  # what a killed preparation left half-written
+        path.unlink()
     parts = cut(rows)
     first = list(islice(parts, 1))
     is_small = not first or len(first[0]) < ROWS_PER_PART
@@ -111,7 +107,7 @@ def encode_corpus(task: Task, rows: Iterable[Row], n_workers: int | None = None)
         vocabularies = load_vocabularies(task)
         count = 0
         for number, part in numbered:
-            if not is_written(folder, number, task.key):
+            if not shards.is_written(folder, number, task.key):
                 encode_part(task, number, part, vocabularies)
             count += 1
         return count
@@ -152,7 +148,7 @@ def encode_in_processes(task: Task, parts: Iterator[tuple[int, list[Row]]], n_wo
     try:
         for number, rows in parts:
             count += 1
-            if is_written(Path(task.folder), number, task.key):
+            if shards.is_written(Path(task.folder), number, task.key):
                 continue
             if len(waiting) > n_workers:
                 waiting.pop(0).result()

@@ -29,14 +29,12 @@ class EncodedPairs:
         return [Example(source, target) for source, target in zip(*sides, strict=True)]
 
 
-class SampledPairs:
+class SampledPairs(EncodedPairs):
     """Pairs whose words are cut into pieces anew in each epoch (`text.dropout`), in another process, a pool ahead."""
 
     def __init__(self, shards: Shards, sampler: Sampler, seed: int) -> None:
-        self._encoded, self._sampler, self._seed = EncodedPairs(shards), sampler, seed
-
-    def __len__(self) -> int:
-        return len(self._encoded)
+        super().__init__(shards)
+        self._sampler, self._seed = sampler, seed
 
     def expect(self, blocks: Sequence[int], epoch: int) -> None:
         """Let the other process begin with blocks that will be asked for."""

@@ -21,12 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transduce.errors import DataError, ModelError
-from transduce.storage import PARTIAL, read_json, replace_file, sha256, to_json
+from transduce.storage import read_json, replace_file, sha256, to_json
 from transduce.text.files import sha256_of_file
 
 MANIFEST = "manifest.json"
 OPEN_PARTS = 64  # of a text, at once: each holds a file open
-ROWS_PER_PART, MOST_CHARACTERS = 25_000, 10_000_000  # of a part; characters of its last column
 Ids = np.ndarray[tuple[int], np.dtype[Any]]
 
 
@@ -109,12 +108,6 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> None:
                 raise DataError(f"{path} is damaged or missing: remove the folder {folder}, it will be made again")
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Remove what a killed preparation left half-written."""
-    for path in folder.glob(f"*{PARTIAL}"):
-        path.unlink()
-
-
 @dataclass(frozen=True)
 class Shards:
     """The encoded corpus of a folder: parts that are opened when they are needed."""
@@ -137,18 +130,9 @@ class Shards:
         values, ends = (np.load(f"{start}.{suffix}", mmap_mode="r") for suffix in ("npy", "ends.npy"))
         return Column(values, ends)
 
-    def slices(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """Rows start to stop as (part, first row in it, row after the last in it)."""
-        while start < stop:
-            part = bisect.bisect_right(self.ends, start)
-            begin = self.ends[part] - self.rows[part]
-            end = min(stop, self.ends[part])
-            yield part, start - begin, end - begin
-            start = end
-
     def read(self, start: int, stop: int, name: str) -> Iterator[Ids]:
         """A column of rows start to stop, a row at a time."""
-        for part, first, after in self.slices(start, stop):
+        for part, first, after in stretches(self.ends, start, stop):
             column = self.column(part, name)
             ends = column.ends[max(0, first - 1) : after].tolist()
             begin = ends.pop(0) if first else 0
@@ -156,6 +140,15 @@ class Shards:
             for end in ends:
                 yield values[begin:end]
                 begin = end
+
+
+def stretches(ends: Sequence[int], start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    """Start to stop, cut where parts end, as (part, first in it, after the last in it)."""
+    while start < stop:
+        part = bisect.bisect_right(ends, start)
+        begin, end = ends[part - 1] if part else 0, min(stop, ends[part])
+        yield part, start - begin, end - begin
+        start = end
 
 
 def open_shards(folder: Path) -> Shards:
@@ -184,11 +177,5 @@ class Stream:
     def __getitem__(self, place: slice) -> Ids:
         start, stop, _ = place.indices(len(self))
         start, stop = start + self._start, stop + self._start
-        found = [np.empty(0, dtype=np.uint16)]
-        while start < stop:
-            part = bisect.bisect_right(self._ends, start)
-            begin = self._ends[part - 1] if part else 0
-            end = min(stop, self._ends[part])
-            found.append(self._values(part)[start - begin : end - begin])
-            start = end
-        return np.concatenate(found)
+        found = (self._values(part)[first:after] for part, first, after in stretches(self._ends, start, stop))
+        return np.concatenate([np.empty(0, dtype=np.uint16), *found])

@@ -83,7 +83,10 @@ class PairFiles:
     def read(self, errors: Errors = "strict") -> Iterator[Pair]:
         """All pairs in order; files of unequal length are an error that says where they likely drifted apart."""
         for source, target in zip(self.sources, self.targets, strict=True):
-            yield from read_parallel(source, target, errors)
+            for lines in zip_longest(read_lines(source, errors), read_lines(target, errors)):
+                if None in lines:
+                    raise unequal(source, target)
+                yield Pair(*lines)
 
     def fingerprint(self) -> Fingerprint:
         """Of each file, as it lies there."""
@@ -163,14 +166,6 @@ def open_pairs(
     if "-" in [*map(str, source)] and "-" in [*map(str, target)]:
         raise UsageError("--source and --target cannot both be standard input: use --pairs - for TSV")
     return PairFiles(sources, targets)
-
-
-def read_parallel(source: Path, target: Path, errors: Errors = "strict") -> Iterator[Pair]:
-    """The pairs of two parallel files."""
-    for source_line, target_line in zip_longest(read_lines(source, errors), read_lines(target, errors)):
-        if source_line is None or target_line is None:
-            raise unequal(source, target)
-        yield Pair(source_line, target_line)
 
 
 def unequal(source: Path, target: Path) -> DataError:

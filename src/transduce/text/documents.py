@@ -5,7 +5,6 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from transduce.errors import DataError
 from transduce.text.files import Fingerprint, fingerprint_of, name_of, read_lines
@@ -14,17 +13,6 @@ from transduce.text.survey import SAMPLE
 
 # What stands before a line: nothing, the end of another document, or the end of the line before it.
 FIRST, NEXT_DOCUMENT, NEXT_LINE = "first", "next document", "next line"
-
-
-@runtime_checkable
-class TextSource(Protocol):
-    """Where documents come from."""
-
-    def read(self) -> Iterator[Iterator[str]]:
-        """The documents, each as its lines."""
-
-    def fingerprint(self) -> Fingerprint:
-        """What is read, in order: which side it is, its name, its SHA-256."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +45,9 @@ class TextList:
         """Of all documents together."""
         digest = hashlib.sha256("\0".join(self.documents).encode(errors="surrogatepass"))
         return [["text", self.name, digest.hexdigest()]]
+
+
+TextSource = TextFiles | TextList  # where documents come from
 
 
 def read_document(path: Path) -> Iterator[str]:

@@ -54,7 +54,8 @@ def find_drifts(source: Lengths, target: Lengths) -> tuple[Drift, ...]:
         return ()
     if len(source) > len(target):  # from the side of the shorter file, what the longer one has more is a single jump
         return _from_the_other_side(find_drifts(target, source))
-    a, b = (_centred(np.log1p(np.asarray(lengths, dtype=np.float64))) for lengths in (source, target))
+    a, b = (np.log1p(np.asarray(lengths, dtype=np.float64)) for lengths in (source, target))
+    a, b = a - a.mean(), b - b.mean()
     extra = len(b) - len(a)
     shifts = _shifts(extra)
     toll = float(np.log(len(a) * len(shifts) / FALSE_ALARM))
@@ -72,10 +73,6 @@ def _shifts(extra: int) -> list[int]:
     around = {near + shift for near in (0, extra) for shift in range(-NEAR, NEAR + 1)}
     between = range(min(0, extra), max(0, extra) + 1) if abs(extra) <= MOST_BETWEEN else ()
     return sorted({*around, *between})
-
-
-def _centred(values: Floats) -> Floats:
-    return values - values.mean()
 
 
 def _difference(a: Floats, b: Floats, shift: int) -> Floats:

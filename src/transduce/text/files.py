@@ -112,7 +112,10 @@ def read_lines(path: Path, errors: Errors = "strict") -> Iterator[str]:
             if errors == "replace":
                 yield line.decode(errors="replace")
                 continue
-            raise not_utf8(path, number, line, error.start) from None
+            raise DataError(
+                f"{name_of(path)}, line {number}: byte {error.start + 1} of the line (0x{line[error.start]:02x}) is not UTF-8; "
+                "convert the file, for example: iconv -f latin1 -t utf-8; or leave such lines out: transduce doctor --write"
+            ) from None
 
 
 @contextlib.contextmanager
@@ -186,14 +189,6 @@ def _encoding(start: bytes) -> str | None:
         if len(zeros) > 1 and 0 not in letters and zeros.count(0) > len(zeros) / 2:
             return name
     return None
-
-
-def not_utf8(path: Path, number: int, line: bytes, start: int) -> DataError:
-    """The error of a line that is not UTF-8."""
-    return DataError(
-        f"{name_of(path)}, line {number}: byte {start + 1} of the line (0x{line[start]:02x}) is not UTF-8; convert the file, "
-        "for example: iconv -f latin1 -t utf-8; or leave such lines out: transduce doctor --write"
-    )
 
 
 def sha256_of_file(path: Path) -> str:

@@ -8,8 +8,9 @@ Every string survives the round trip: a character the vocabulary has no piece fo
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal
 
 import sentencepiece
 
@@ -20,9 +21,7 @@ Kind = Literal["bpe", "unigram", "char", "byte"]
 PAD, SOS, EOS, UNKNOWN = 0, 1, 2, 3
 SPECIAL_PIECES = ("[PAD]", "[SOS]", "[EOS]", "[UNK]")
 SPACE = "▁"  # U+2581, how SentencePiece writes a space inside a piece
-LONGEST_LEARNT = (
-    1 << 12
-)  # characters; SentencePiece ends the whole program at a word of 65,536, and is slow long before
+LONGEST_LEARNT = 1 << 12  # characters; SentencePiece ends the program at a word of 65,536, and is slow long before
 CHARACTER_COVERAGE = 0.9999  # of the text; rarer characters are written as bytes
 
 # SentencePiece reads U+2581 in a text as a space. To keep the character, it is sent in under the name of a character that Unicode
@@ -93,6 +92,22 @@ class Vocabulary:
             return piece
         return piece.removeprefix(SPACE) if piece.startswith(SPACE) else f"##{piece}"
 
+    @cached_property
+    def characters(self) -> frozenset[str]:
+        """The characters that pieces are made of: all others are written as bytes."""
+        normal = (i for i in range(len(SPECIAL_PIECES), len(self)) if not self._processor.is_byte(i))
+        return frozenset("".join(self.surface(i) for i in normal))
+
+    def surface(self, i: int) -> str:
+        """What a piece adds to a text: `" Ti"`, `"t"`; nothing if it is special, U+FFFD if it is a byte of a longer character."""
+        if i < len(SPECIAL_PIECES):
+            return ""
+        piece = str(self._processor.id_to_piece(i))
+        if self._processor.is_byte(i):
+            byte = int(piece[1:-1], 16)
+            return chr(byte) if byte < 128 else "\ufffd"
+        return piece.replace(SPACE, " ")
+
     def pieces(self, text: str) -> list[str]:
         """The pieces of a text, for looking at."""
         return [self.piece(i) for i in self.encode(text)]
@@ -137,6 +152,9 @@ def learn(lines: Sequence[str], kind: Kind, size: int, *, exact: bool = True, is
     """
     if kind == "byte":
         lines, size = ["a" + 9 * " "], len(SPECIAL_PIECES) + 256 + is_text + 1  # room for one character: the space
+    special: dict[str, Any] = {}
+    for i, name in enumerate(("pad", "bos", "eos", "unk")):
+        special |= {f"{name}_id": i, f"{name}_piece": SPECIAL_PIECES[i]}
     writer = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -153,14 +171,7 @@ def learn(lines: Sequence[str], kind: Kind, size: int, *, exact: bool = True, is
             remove_extra_whitespaces=False,
             max_sentence_length=1 << 20,
             minloglevel=2,
-            pad_id=PAD,
-            bos_id=SOS,
-            eos_id=EOS,
-            unk_id=UNKNOWN,
-            pad_piece=SPECIAL_PIECES[PAD],
-            bos_piece=SPECIAL_PIECES[SOS],
-            eos_piece=SPECIAL_PIECES[EOS],
-            unk_piece=SPECIAL_PIECES[UNKNOWN],
+            **special,
         )
     except (RuntimeError, OSError) as error:
         message = str(error)

@@ -6,34 +6,38 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from transduce.training.loop import Observer, StepRow, Unseen, Validation
+from transduce.training.loop import Observer, StepRow, Validation
 from transduce.training.state import step_of
 
 STEPS_EACH = 10  # steps between two points of a curve
 
 
-class Board(Unseen):
-    """An observer that writes scalars and the watched text for TensorBoard, for as long as that can be written."""
+class Board:
+    """An observer that writes scalars and the watched text for TensorBoard, as long as that can be written, and tells another."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, observer: Observer, folder: Path) -> None:
+        self._observer, self._folder = observer, folder
         self._writer: Any = None
+        self.on_note = observer.on_note
 
     def on_start(self, saved: Path | None) -> None:
         """Open the log; what was written after the checkpoint will be written again."""
         from torch.utils.tensorboard import SummaryWriter
 
+        self._observer.on_start(saved)
         with contextlib.suppress(OSError):
             self._writer = SummaryWriter(str(self._folder), purge_step=step_of(saved) + 1 if saved else 0)
 
     def on_step(self, row: StepRow) -> None:
         """The loss, the rate and the speed of some steps."""
+        self._observer.on_step(row)
         if row.step % STEPS_EACH == 0:
             values = {"loss": row.loss, "rate": row.rate, "tokens_per_second": row.n_tokens / row.seconds}
             self._write(row.step, {f"train/{name}": value for name, value in values.items()})
 
     def on_validation(self, step: int, validation: Validation) -> None:
         """The scores, and what the model makes of one text."""
+        self._observer.on_validation(step, validation)
         values = {"loss": validation.loss, **validation.scores}
         self._write(step, {f"valid/{name}": value for name, value in values.items()}, " -> ".join(validation.sample))
 
@@ -50,33 +54,6 @@ class Board(Unseen):
             self._writer = None
 
 
-class Together:
-    """Several observers as one."""
-
-    def __init__(self, *observers: Observer) -> None:
-        self._observers = observers
-
-    def on_start(self, saved: Path | None) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.on_start(saved)
-
-    def on_step(self, row: StepRow) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.on_step(row)
-
-    def on_validation(self, step: int, validation: Validation) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.on_validation(step, validation)
-
-    def on_note(self, text: str) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.on_note(text)
-
-
 def with_board(observer: Observer, folder: Path) -> Observer:
     """An observer, and TensorBoard beside it where that is installed."""
-    return Together(observer, Board(folder)) if find_spec("tensorboard") else observer
+    return Board(observer, folder) if find_spec("tensorboard") else observer

@@ -14,8 +14,8 @@ from transduce.config import TrainConfig
 from transduce.data.batch import Batch
 from transduce.data.stream import Position
 from transduce.errors import DivergedError, StoppedError, StorageError
+from transduce.hardware import keep_freed_memory
 from transduce.model import ModelConfig
-from transduce.training.allocator import keep_freed_memory
 from transduce.training.ranks import ALONE, Ranks
 from transduce.training.schedule import learning_rate
 from transduce.training.state import (
@@ -79,35 +79,27 @@ class Trained:
 
 @runtime_checkable
 class Observer(Protocol):
-    """Who wants to know how it goes."""
+    """Who wants to know how it goes; what a child leaves out is passed over."""
 
     def on_start(self, saved: Path | None) -> None:
         """The training begins, or goes on from a checkpoint."""
+        return
 
     def on_step(self, row: StepRow) -> None:
         """A step was made."""
+        return
 
     def on_validation(self, step: int, validation: Validation) -> None:
         """The model was measured."""
+        return
 
     def on_note(self, text: str) -> None:
         """Something happened that somebody should know."""
+        return
 
 
-class Unseen:
+class Unseen(Observer):
     """An observer that nobody reads: of a rank that is not the first."""
-
-    def on_start(self, saved: Path | None) -> None:
-        """Say nothing."""
-
-    def on_step(self, row: StepRow) -> None:
-        """Say nothing."""
-
-    def on_validation(self, step: int, validation: Validation) -> None:
-        """Say nothing."""
-
-    def on_note(self, text: str) -> None:
-        """Say nothing."""
 
 
 Validate = Callable[[], Validation]
@@ -211,97 +203,87 @@ def finish(
     return Trained(state, measure(model, validate), f"step {step}, better than the average of the last")
 
 
+@dataclass(slots=True)
 class Keeper:
     """Saves a training on its way, and takes it back to what was saved."""
 
-    def __init__(
-        self,
-        folder: Path,
-        model: Model,
-        optimizer: torch.optim.Optimizer,
-        config: TrainConfig,
-        observer: Observer,
-        ranks: Ranks,
-    ) -> None:
-        self._folder, self._model, self._optimizer, self._config = folder, model, optimizer, config
-        self._observer, self._ranks = observer, ranks
-        self._n_failed = 0
-        self._retry_at: int | None = None
+    folder: Path
+    model: Model
+    optimizer: torch.optim.Optimizer
+    config: TrainConfig
+    observer: Observer
+    ranks: Ranks
+    n_failed: int = 0
+    retry_at: int | None = None
 
     def start(self) -> State:
         """Where to begin: at the newest checkpoint that is whole, if there is one."""
         saved, notes = self._newest()
         for note in notes:
-            self._observer.on_note(note)
-        self._observer.on_start(saved)
-        state = load_checkpoint(saved, self._model, self._optimizer) if saved else State()
-        if saved and state.n_ranks != self._ranks.size:
-            self._observer.on_note(
-                f"this training had {state.n_ranks} processes until step {state.step}, now it has {self._ranks.size}: the "
+            self.observer.on_note(note)
+        self.observer.on_start(saved)
+        state = load_checkpoint(saved, self.model, self.optimizer) if saved else State()
+        if saved and state.n_ranks != self.ranks.size:
+            self.observer.on_note(
+                f"this training had {state.n_ranks} processes until step {state.step}, now it has {self.ranks.size}: the "
                 "order of its batches stays, but it will not be the same to the last bit"
             )
-        if saved and state.precision != self._config.precision:
-            self._observer.on_note(
-                f"this training had products in {state.precision} until step {state.step}, now in {self._config.precision}"
+        if saved and state.precision != self.config.precision:
+            self.observer.on_note(
+                f"this training had products in {state.precision} until step {state.step}, now in {self.config.precision}"
             )
-        return replace(state, n_ranks=self._ranks.size, precision=self._config.precision)
+        return replace(state, n_ranks=self.ranks.size, precision=self.config.precision)
 
     def _newest(self) -> tuple[Path | None, list[str]]:
         """The checkpoint that all ranks take."""
-        return self._ranks.once(
-            lambda: newest_whole(self._folder), lambda values: (values[0] and Path(values[0]), values[1])
+        return self.ranks.once(
+            lambda: newest_whole(self.folder), lambda values: (values[0] and Path(values[0]), values[1])
         )
 
     def is_behind(self, step: int) -> bool:
         """Whether a checkpoint that could not be written should be tried again."""
-        return self._retry_at is not None and step >= self._retry_at
+        return self.retry_at is not None and step >= self.retry_at
 
     def save(self, state: State, must: bool) -> None:
         """Write a checkpoint, as the first rank. If it must be there, no rank goes on before it is."""
         if must:
-            self._ranks.once(lambda: self._write(state, must), lambda values: None)
-        elif self._ranks.is_first:
+            self.ranks.once(lambda: self._write(state, must), lambda values: None)
+        elif self.ranks.is_first:
             self._write(state, must)
 
     def _write(self, state: State, must: bool) -> None:
         """If that fails, training goes on and it is tried again later, a few times, unless it must be now."""
         try:
-            save_checkpoint(
-                self._folder,
-                state,
-                self._model,
-                self._optimizer,
-                every=self._config.save_every,
-                keep=self._config.average_last,
-            )
+            every, keep = self.config.save_every, self.config.average_last
+            save_checkpoint(self.folder, state, self.model, self.optimizer, every, keep)
         except StorageError as error:
-            self._n_failed += 1
-            if must or self._n_failed > MOST_FAILED:
+            self.n_failed += 1
+            if must or self.n_failed > MOST_FAILED:
                 raise
-            self._retry_at = state.step + RETRY_AFTER
-            self._observer.on_note(
+            self.retry_at = state.step + RETRY_AFTER
+            self.observer.on_note(
                 f"{error}. The old checkpoint stays, training goes on, next try in {RETRY_AFTER} steps"
             )
         else:
-            self._n_failed, self._retry_at = 0, None
+            self.n_failed, self.retry_at = 0, None
 
     def save_best(self, state: State) -> None:
         """Write the best weights so far, if there is room."""
-        if not self._ranks.is_first:
+        if not self.ranks.is_first:
             return
         try:
-            save_best(self._folder, state, self._model)
+            save_best(self.folder, state, self.model)
         except StorageError as error:
-            self._observer.on_note(f"{error}. The best weights before stay, training goes on")
+            self.observer.on_note(f"{error}. The best weights before stay, training goes on")
 
     def roll_back(self, state: State, step: int, what: str) -> State:
         """Go back to the last checkpoint, with a lower rate; give up if there is none or it was tried before."""
         saved, _ = self._newest()
         if saved is None or state.n_rollbacks >= MOST_ROLLBACKS:
-            raise diverged(step, what, saved, self._config, self._model.config)
-        found = load_checkpoint(saved, self._model, self._optimizer)
+            raise diverged(step, what, saved, self.config, self.model.config)
+        found = load_checkpoint(saved, self.model, self.optimizer)
         n_rollbacks = state.n_rollbacks + 1
-        self._observer.on_note(
+        self.observer.on_note(
             f"step {step}: {what} is not a finite number; back to {saved.name} with {LOWER**n_rollbacks:g} of the rate"
         )
         return replace(found, n_rollbacks=n_rollbacks, n_ranks=state.n_ranks, precision=state.precision)

@@ -63,24 +63,25 @@ def _summary(steps: Rows, validations: Rows) -> Iterator[tuple[object, object]]:
 
 
 def _charts(steps: Rows, validations: Rows) -> Iterator[Html]:
+    few = _thin(steps, MOST_POINTS)
     if steps:
-        few = _thin(steps, MOST_POINTS)
-        at = [float(row["step"]) for row in few]
-        yield line_chart("Loss in training, smoothed targets", at, [Series("loss", [row["loss"] for row in few])])
+        yield _curve("Loss in training, smoothed targets", few, "loss")
     if validations:
-        at = [float(row["step"]) for row in validations]
-        yield line_chart("Validation loss", at, [Series("loss", [row["valid_loss"] for row in validations])])
-        names = [key for key in validations[-1] if key.startswith("valid_") and key != "valid_loss"]
-        for key in names:
-            values = [float(row.get(key, math.nan)) for row in validations]
-            title = "BLEU, greedy" if key == "valid_bleu" else key.removeprefix("valid_").replace("_", " ").capitalize()
-            yield line_chart(title, at, [Series(key, values)])
+        yield _curve("Validation loss", validations, "valid_loss")
+        for key in validations[-1]:
+            if key.startswith("valid_") and key != "valid_loss":
+                name = key.removeprefix("valid_").replace("_", " ").capitalize()
+                yield _curve("BLEU, greedy" if key == "valid_bleu" else name, validations, key)
     if steps:
-        at = [float(row["step"]) for row in few]
-        yield line_chart("Learning rate", at, [Series("rate", [row["rate"] for row in few])])
-        yield line_chart("Pieces a second", at, [Series("speed", [row["tokens_per_second"] for row in few])])
+        yield _curve("Learning rate", few, "rate")
+        yield _curve("Pieces a second", few, "tokens_per_second")
     if validations and validations[-1].get("lengths"):
         yield _lengths(validations[-1]["lengths"])
+
+
+def _curve(title: str, rows: Rows, key: str) -> Html:
+    values = [float(row.get(key, math.nan)) for row in rows]
+    return line_chart(title, [float(row["step"]) for row in rows], [Series(key, values)])
 
 
 def _lengths(lengths: Mapping[str, Sequence[int]]) -> Html:

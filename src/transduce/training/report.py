@@ -31,11 +31,8 @@ class Report:
         log_every: int = 50,
         write_page: Callable[[Sequence[Mapping[str, Any]]], None] = lambda rows: None,
     ) -> None:
-        self._metrics = metrics
-        self._n_steps = n_steps
-        self._log_every = log_every
-        self._write_page = write_page
-        self._console = console
+        self._metrics, self._n_steps, self._log_every = metrics, n_steps, log_every
+        self._write_page, self._console = write_page, console
         self._recent: deque[StepRow] = deque(maxlen=RECENT_STEPS)
         self._started = time.monotonic()
         self._has_failed = False

@@ -6,16 +6,7 @@ import unicodedata
 from collections.abc import Callable
 
 from transduce.text.corpus import Pair
-from transduce.text.doctor.faults import (
-    CONTROL_CHARACTERS,
-    COPY,
-    INVALID,
-    MARKUP,
-    MOJIBAKE,
-    NUMBERS,
-    TOO_LONG,
-    Fault,
-)
+from transduce.text.doctor import faults
 from transduce.text.doctor.repeats import near_key
 from transduce.text.files import REPLACEMENT
 from transduce.text.normal import CONTROL
@@ -121,14 +112,14 @@ def has_control_characters(pair: Pair) -> str | None:
     return None
 
 
-CHECKS: tuple[tuple[Fault, Find], ...] = (
-    (INVALID, has_invalid_bytes),
-    (MOJIBAKE, is_mojibake),
-    (COPY, is_copy),
-    (TOO_LONG, is_too_long),
-    (NUMBERS, has_other_numbers),
-    (MARKUP, has_markup),
-    (CONTROL_CHARACTERS, has_control_characters),
+CHECKS: tuple[tuple[faults.Fault, Find], ...] = (
+    (faults.INVALID, has_invalid_bytes),
+    (faults.MOJIBAKE, is_mojibake),
+    (faults.COPY, is_copy),
+    (faults.TOO_LONG, is_too_long),
+    (faults.NUMBERS, has_other_numbers),
+    (faults.MARKUP, has_markup),
+    (faults.CONTROL_CHARACTERS, has_control_characters),
 )
 
 

@@ -1,29 +1,24 @@
 """A whole corpus, examined: two readings, one for lengths and one for everything else, both a pair at a time."""
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 
 from transduce.text.corpus import Languages, Pair, PairFiles, PairSource
-from transduce.text.doctor.checks import CHECKS, has_odd_ratio
+from transduce.text.doctor.checks import CHECKS, has_odd_ratio, log_ratio
 from transduce.text.doctor.faults import BLANK, COPY, FAULTS, MISALIGNED, RATIO, WRONG_LANGUAGE, Fault
 from transduce.text.doctor.languages import LanguageJudge, open_judge
-from transduce.text.doctor.measure import (
-    Counts,
-    Measured,
-    Place,
-    measure,
-    parts_of,
-    places,
-    typical_ratio,
-)
+from transduce.text.doctor.measure import Counts, Measured, Place, measure, parts_of, places, typical_ratio
 from transduce.text.doctor.repeats import HeldOut, Note, Repeats, keys_of
+from transduce.text.drift import find_drifts
 from transduce.text.files import name_of, read_lines
 
 MOST_EXAMPLES = 5
+MOST_SEEN = 10_000  # pairs of a quick look
+MOST_JUDGED = 2000  # of them, about so many are judged by their language, evenly: that is the slow part
 MARGIN = 10  # lines on both sides of a stretch out of step: its ends are known no better
 
 
@@ -168,12 +163,9 @@ def examine(
     languages = languages or pairs.languages
     measured = [measure(part) for part in parts_of(pairs)]
     ratios = np.sum([part.ratios for part in measured], axis=0)
-    judge_of_languages = open_judge(languages, every_pair=visit is not None)
-    judge = Judge(
-        typical_ratio(ratios),
-        judge_of_languages if isinstance(judge_of_languages, LanguageJudge) else None,
-        tuple(HeldOut(part) for one in held_out for part in parts_of(one)),
-    )
+    of_languages = open_judge(languages, every_pair=visit is not None)
+    leaks = tuple(HeldOut(part) for one in held_out for part in parts_of(one))
+    judge = Judge(typical_ratio(ratios), of_languages, leaks)
     tally = Tally()
     for part in measured:
         misaligned = _misaligned(part)
@@ -186,17 +178,15 @@ def examine(
                 visit(part.part, line, pair, notes)
             if progress is not None and tally.n_pairs % 1000 == 0:
                 progress(tally.n_pairs)
-    remarks = [judge_of_languages] if isinstance(judge_of_languages, str) else judge_of_languages.remarks
-    remarks += judge.repeats.remarks
-    remarks += [remark for held_out_set in judge.held_out for remark in held_out_set.remarks]
-    remarks += [remark for part in measured for remark in part.remarks]
+    remarks = [*of_languages.remarks, *judge.repeats.remarks]
+    remarks += chain.from_iterable([*(leak.remarks for leak in leaks), *(part.remarks for part in measured)])
     return Diagnosis(
         name=pairs.name,
         n_pairs=tally.n_pairs,
         n_usable=tally.n_usable,
         languages=languages,
-        are_swapped=judge.languages is not None and judge.languages.are_swapped,
-        findings=tally.findings(judge.languages.n_pairs if judge.languages else 0),
+        are_swapped=of_languages.are_swapped,
+        findings=tally.findings(of_languages.n_pairs),
         unequal=tuple(_unequal(part) for part in measured if part.n_source != part.n_target),
         places=tuple(place for part in measured for place in places(part)),
         remarks=tuple(remarks),
@@ -229,3 +219,39 @@ def _misaligned(measured: Measured) -> list[range]:
     ends = [*(drift.line for drift in measured.drifts[1:]), measured.n_source + 1]
     stretches = zip(measured.drifts, ends, strict=True)
     return [range(drift.line - MARGIN, end + MARGIN) for drift, end in stretches if drift.shift]
+
+
+def quick_look(pairs: Iterable[Pair], languages: Languages | None = None) -> list[str]:
+    """Warnings about the first 10,000 pairs, before training, a line each; none if nothing is alarming.
+
+    Lines are counted from 1 as they come. A fault is alarming from the share on that its `Fault` states.
+    """
+    seen = list(islice(pairs, MOST_SEEN))
+    judge = Judge(float(np.median([log_ratio(pair) for pair in seen])) if seen else 0.0)
+    of_languages = open_judge(languages)
+    every = max(1, len(seen) // MOST_JUDGED)
+    tally = Tally()
+    for line, pair in enumerate(seen, start=1):
+        notes = judge.notes(line, pair)
+        if not notes and line % every == 0 and (other := of_languages.note(line, pair)):
+            notes.append((WRONG_LANGUAGE, other))
+        tally.add("", line, pair, notes)
+    n_usable = len(seen) - tally.counts.get(BLANK, 0)
+    if not n_usable:
+        return []  # whoever reads the whole corpus will say so, if no pair follows
+    warnings = []
+    if n_usable == 1:
+        warnings.append(f"only 1 of {len(seen):,} pairs is usable: nothing can be learnt from it but itself")
+    if languages and of_languages.are_swapped:
+        a, b = languages
+        warnings.append(f"the two sides look swapped: the source is mostly {b}, the target mostly {a}")
+    warnings += [_warning(finding) for finding in tally.findings(of_languages.n_pairs) if finding.is_alarming]
+    if drifts := find_drifts([len(pair.source) for pair in seen], [len(pair.target) for pair in seen]):
+        warnings.append(f"source and target seem out of step from about line {drifts[0].line:,} on")
+    return warnings
+
+
+def _warning(finding: Finding) -> str:
+    example = finding.examples[0]
+    share = f"{100 * finding.share:.2g}" if finding.share < 0.995 else "100"
+    return f"{share} % of the pairs {finding.fault.says}, e.g. line {example.line:,}"

@@ -18,19 +18,23 @@ LEAST_JUDGED = 20  # lines of each side before files are called swapped
 
 
 class LanguageJudge:
-    """Judges the lines of both sides, and counts."""
+    """Judges the lines of both sides, and counts; where it cannot judge, it says why and lets everything pass."""
 
-    def __init__(self, identifier: "LanguageIdentifier", languages: Languages, every_pair: bool) -> None:
+    def __init__(
+        self, languages: Languages | None, every_pair: bool, identifier: "LanguageIdentifier | None", why_not: str = ""
+    ) -> None:
         self.languages = languages
         self.every_pair = every_pair
         self.n_last = 0
         self.n_pairs = 0
         self.n_judged = [0, 0]
         self.n_other = [0, 0]
-        self._identifier = identifier
+        self._identifier, self._why_not = identifier, why_not
 
     def note(self, number: int, pair: Pair) -> str | None:
         """Which side is in the other language, if one certainly is; None also of short lines and of those not judged."""
+        if self._identifier is None or self.languages is None:
+            return None
         self.n_last = number
         if not self.every_pair and number > MOST_IN_FULL and number % THINNED:
             return None
@@ -48,7 +52,9 @@ class LanguageJudge:
 
     @property
     def remarks(self) -> list[str]:
-        """That not all pairs were judged, if so."""
+        """Why no pair was judged, or that not all were, if so."""
+        if self._why_not:
+            return [f"languages were not checked: {self._why_not}"]
         if self.every_pair or self.n_last <= MOST_IN_FULL:
             return []
         return [f"languages: the first {MOST_IN_FULL:,} pairs were judged, then one in {THINNED}; --write judges all"]
@@ -62,18 +68,19 @@ class LanguageJudge:
         )
 
 
-def open_judge(languages: Languages | None, every_pair: bool = False) -> LanguageJudge | str:
-    """A judge of two languages, or the reason why there is none."""
+def open_judge(languages: Languages | None, every_pair: bool = False) -> LanguageJudge:
+    """A judge of two languages."""
     if languages is None:
-        return "languages were not checked: the names of the files do not tell them; give --languages en,de"
+        why_not = "the names of the files do not tell them; give --languages en,de"
+        return LanguageJudge(languages, every_pair, None, why_not)
     if languages[0] == languages[1]:
-        return f"languages were not checked: both sides are {languages[0]}"
+        return LanguageJudge(languages, every_pair, None, f"both sides are {languages[0]}")
     identifier = copy(_load())
     unknown = [language for language in languages if language not in identifier.labels]
     if unknown:
-        return f"languages were not checked: py3langid does not know {' and '.join(unknown)}"
+        return LanguageJudge(languages, every_pair, None, f"py3langid does not know {' and '.join(unknown)}")
     identifier.set_languages(languages)
-    return LanguageJudge(identifier, languages, every_pair)
+    return LanguageJudge(languages, every_pair, identifier)
 
 
 @cache

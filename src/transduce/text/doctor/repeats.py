@@ -52,9 +52,8 @@ class Fingerprints:
         if not self.is_full:
             view[slot] = number
             self.n += 1
-            if (
-                self.n > FULLEST * self._n_slots or slot == len(view) - 2
-            ):  # the last one stays free: it ends every search
+            # The last slot stays free: it ends every search.
+            if self.n > FULLEST * self._n_slots or slot == len(view) - 2:
                 self._grow()
         return None
 

@@ -37,7 +37,7 @@ def sentences(n: int, *, seed: int, split: Split = "train") -> Iterator[Sentence
     made = 0
     while made < n:
         sentence = draw(rng)
-        if any(map(is_held_out, sentence.combinations)) == (split == "held-out") and not _is_never_said(sentence):
+        if any(map(_is_held_out, sentence.combinations)) == (split == "held-out") and not _is_never_said(sentence):
             made += 1
             yield sentence
 
@@ -56,14 +56,12 @@ def _is_never_said(sentence: Sentence) -> bool:
     return any(texts.count(name) > 1 for name, _ in NAMES)
 
 
-@cache
-def is_held_out(combination: str) -> bool:
-    """True for the tenth of all combinations that training never shows; the same on every machine."""
-    return _is_in_held_out_tenth(combination)
-
-
-def _is_in_held_out_tenth(text: str) -> bool:
+def is_held_out(text: str) -> bool:
+    """True for the tenth of all combinations, or sequences, that training never shows; the same on every machine."""
     return zlib.crc32(f"held out: {text}".encode()) % 10 == 0
+
+
+_is_held_out = cache(is_held_out)  # combinations come again and again
 
 
 def _sequences(task: str, n: int, seed: int, split: Split) -> Iterator[Pair]:
@@ -73,7 +71,7 @@ def _sequences(task: str, n: int, seed: int, split: Split) -> Iterator[Pair]:
     while made < n:
         letters = rng.choices("abcdefghijklmnop", k=rng.randint(1, 10))
         source = " ".join(letters)
-        if _is_in_held_out_tenth(source) != (split == "held-out"):
+        if is_held_out(source) != (split == "held-out"):
             continue
         order = list(range(len(letters)))
         if task == "reverse":
@@ -82,15 +80,3 @@ def _sequences(task: str, n: int, seed: int, split: Split) -> Iterator[Pair]:
             order.sort(key=letters.__getitem__)
         made += 1
         yield Pair(source, " ".join([letters[i] for i in order]), tuple(sorted((i, j) for j, i in enumerate(order))))
-
-
-@cache
-def word_forms() -> tuple[frozenset[str], frozenset[str]]:
-    """The English and the Italian word forms, in lower case, of the first 100,000 sentences of seed 0.
-
-    These are all there are: every form is so frequent that another seed says no other. An elided word counts apart from
-    the next ("l'amico" is l' and amico); English don't and Maria's are one word each.
-    """
-    said = [(sentence.english, sentence.italian) for sentence in sentences(100_000, seed=0)]
-    english = frozenset(word.text.lower() for words, _ in said for word in words)
-    return english, frozenset(word.text.lower() for _, words in said for word in words)

@@ -1,22 +1,25 @@
-"""The words of the English-Italian grammar, with their irregular forms and what they go with.
+"""The words of the English-Italian grammar, read from the tables of `lexicon.toml`, which explains their columns.
 
 A noun has one *kind* (person, food...); verbs and adjectives list the kinds, or the single nouns, that they fit.
-English words with two readings (read, put, orange...) are left out, so that every sentence has one translation.
 """
 
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
-from transduce.text.grammar.inflection import (
-    Gender,
-    ending,
-    english_past,
-    english_s,
-    fused,
-    italian_plural,
-    italian_present,
-    like_un,
-)
+from transduce.text.grammar import inflection
+from transduce.text.grammar.inflection import Gender, ending
+
+_TABLES: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """The words of a list, those of its groups too."""
+    groups = _TABLES["groups"]
+    return tuple(word for name in text.split() for word in (_words(groups[name]) if name in groups else (name,)))
+
 
 # ---- Nouns ----
 
@@ -44,7 +47,7 @@ class Noun:
 
 
 def _noun(kind: str, entry: str) -> Noun:
-    """A noun from an entry of the table below."""
+    """A noun from an entry of its table."""
     english, gender, italian, *woman = entry.split()
     english, _, many = english.partition("/")
     italian, _, irregular = italian.partition("/")
@@ -53,49 +56,19 @@ def _noun(kind: str, entry: str) -> Noun:
     return Noun(
         kind,
         english,
-        None if many in ("mass", "singular") else many or english_s(english),
+        None if many in ("mass", "singular") else many or inflection.english_s(english),
         many == "mass",
         italian,
-        irregular or italian_plural(italian),
+        irregular or inflection.italian_plural(italian),
         own,
         "f" if turns_feminine else own,
-        (woman[0], italian_plural(woman[0])) if woman else None,
+        (woman[0], inflection.italian_plural(woman[0])) if woman else None,
     )
 
 
-# Entries: english gender italian, each with /plural if irregular ("uova:f" changes gender), then the form for a woman.
-_NOUN_TABLE = {
-    "person": "man/men m uomo/uomini, woman/women f donna, boy m ragazzo, girl f ragazza, child/children m bambino,"
-    "friend m amico/amici amica, doctor m dottore dottoressa, student m studente studentessa,"
-    "teacher m maestro maestra, psychologist m psicologo/psicologi psicologa, actor m attore, actress f attrice",
-    "kin": "mother/singular f madre, father/singular m padre, sister f sorella, brother m fratello, son m figlio,"
-    "daughter f figlia, uncle m zio/zii, aunt f zia",
-    "animal": "cat m gatto, dog m cane, horse m cavallo, bird m uccello, squirrel m scoiattolo, duck f anatra",
-    "food": "apple f mela, cake f torta, bread/mass m pane, egg m uovo/uova:f, cheese/mass m formaggio,"
-    "soup/mass f zuppa, sandwich m panino, salad f insalata, yogurt m yogurt",
-    "drink": "coffee m caffè, wine/mass m vino, water/mass f acqua, tea/mass m tè, milk/mass m latte, beer f birra",
-    "thing": "umbrella m ombrello, bag f borsa, backpack m zaino, box f scatola, chair f sedia, table m tavolo,"
-    "flower m fiore, phone m telefono",
-    "item": "key f chiave, photo f foto/foto, clock m orologio, mirror m specchio, gift m regalo",
-    "clothing": "shirt f camicia/camicie, shoe f scarpa, dress m vestito, hat m cappello, jacket f giacca,"
-    "scarf/scarves f sciarpa",
-    "vehicle": "car f macchina, bicycle f bicicletta",
-    "transport": "train m treno, bus m autobus",
-    "text": "book m libro, letter f lettera, newspaper m giornale, story f storia",
-    "show": "song f canzone, film m film",
-    "opening": "door f porta, window f finestra",
-    "place": "garden m giardino, park m parco/parchi, room f stanza, shop m negozio, hotel m albergo/alberghi,"
-    "stadium m stadio, castle m castello, restaurant m ristorante",
-    "sight": "museum m museo, city f città, island f isola",
-    "home": "house f casa",
-    "goal": "station/singular f stazione, airport/singular m aeroporto, party f festa",
-}
-NOUNS = tuple(_noun(kind, entry) for kind, entries in _NOUN_TABLE.items() for entry in entries.split(","))
+NOUNS = tuple(_noun(kind, entry) for kind, entries in _TABLES["nouns"].items() for entry in entries)
 NOUN = {noun.english: noun for noun in NOUNS}
-NAMES: tuple[tuple[str, Gender], ...] = (
-    ("Maria", "f"), ("Anna", "f"), ("Giulia", "f"), ("Sara", "f"),
-    ("Luca", "m"), ("Marco", "m"), ("Paolo", "m"), ("Matteo", "m"),
-)  # fmt: skip
+NAMES: tuple[tuple[str, Gender], ...] = tuple(_TABLES["names"].items())
 
 
 def that_fit(kinds: tuple[str, ...]) -> tuple[Noun, ...]:
@@ -137,81 +110,30 @@ class Adjective:
     def form_before(self, gender: Gender, plural: bool, following: str) -> str:
         """The form before a noun: bello and buono shorten like the articles."""
         if self.italian == "bello":
-            return fused("be", gender, plural, following)
+            return inflection.fused("be", gender, plural, following)
         if self.italian == "buono" and not plural:
-            return like_un("buon", gender, following)
+            return inflection.like_un("buon", gender, following)
         return self.form(gender, plural)
 
 
 _PRENOMINAL = ("bello", "buono", "grande", "piccolo", "vecchio", "giovane", "caro")
 
 
-def _adjective(
-    english: str,
-    italian: str,
-    attributes: str,
-    degrees: str = "",
-    *,
-    predicates: str | None = None,
-    state: bool = False,
-    plural: str = "",
-) -> Adjective:
-    """An adjective from its dictionary form; `predicates` only where they are not the same as the attributes."""
-    fits = attributes.split(), (attributes if predicates is None else predicates).split()
-    is_prenominal = italian in _PRENOMINAL
+def _adjective(english: str, row: Mapping[str, Any]) -> Adjective:
+    """An adjective from a row of its table."""
     return Adjective(
-        english, italian, is_prenominal, tuple(fits[0]), tuple(fits[1]), tuple(degrees.split()), state, plural
+        english,
+        row["italian"],
+        row["italian"] in _PRENOMINAL,
+        _words(row["attributes"]),
+        _words(row.get("predicates", row["attributes"])),
+        _words(row.get("degrees", "")),
+        row.get("state", False),
+        row.get("plural", ""),
     )
 
 
-_COLORED = "thing clothing vehicle"
-_OBJECTS = f"{_COLORED} item"
-_BUILT = "place museum home"
-_LANDS = "city island"
-_EXPERTS = "doctor teacher actor actress psychologist"
-_NATIVES = f"man woman boy girl friend student {_EXPERTS}"
-ADJECTIVES = (
-    _adjective("lovely", "bello", f"boy girl child animal {_OBJECTS} {_BUILT} {_LANDS} text show", "very",
-               predicates=f"animal {_OBJECTS} {_BUILT} {_LANDS}"),
-    _adjective("beautiful", "bello", f"man woman girl actress animal {_OBJECTS} {_BUILT} {_LANDS}", "very",
-               predicates=f"woman girl actress {_OBJECTS} {_BUILT} {_LANDS}"),
-    _adjective("good", "buono", f"friend student {_EXPERTS} coffee wine cheese cake bread soup restaurant book film",
-               "very", predicates="food drink"),
-    _adjective("great", "grande", f"friend {_EXPERTS} city film book", predicates=""),
-    _adjective("big", "grande", f"animal thing clock mirror gift opening {_BUILT} {_LANDS} station", "very too"),
-    _adjective("small", "piccolo", f"animal thing item car opening {_BUILT} island station airport", "very too"),
-    _adjective("old", "vecchio", f"friend teacher animal {_OBJECTS} {_BUILT} text train bus station", "very too",
-               predicates=f"man woman friend teacher animal {_OBJECTS} {_BUILT} text train bus station"),
-    _adjective("young", "giovane", f"man woman student {_EXPERTS}", "very too", predicates=f"man woman {_EXPERTS}"),
-    _adjective("dear", "caro", "friend kin", predicates=""),
-    _adjective("new", "nuovo", f"{_OBJECTS} {_BUILT} book film song newspaper train bus station airport"),
-    _adjective("red", "rosso", f"{_COLORED} apple door train"),
-    _adjective("white", "bianco", f"{_COLORED} cat dog horse duck door house"),
-    _adjective("black", "nero", f"{_COLORED} cat dog horse bird"),
-    _adjective("green", "verde", f"{_COLORED} apple bird door bus"),
-    _adjective("yellow", "giallo", f"{_COLORED} apple bird house bus"),
-    _adjective("Italian", "italiano", f"{_NATIVES} cheese wine beer film song car newspaper restaurant city"),
-    _adjective("English", "inglese", f"{_NATIVES} cheese tea beer film song car newspaper"),
-    _adjective("famous", "famoso", f"{_EXPERTS} book story song film castle restaurant museum city", "very"),
-    _adjective("intelligent", "intelligente", "man woman boy girl child student dog horse", "very",
-               predicates="person kin dog horse"),
-    _adjective("nice", "simpatico", f"{_NATIVES} child", "very", predicates="person kin", plural="simpatici"),
-    _adjective("rich", "ricco", f"man woman {_EXPERTS}", "very too", predicates=f"man woman uncle aunt {_EXPERTS}"),
-    _adjective("happy", "felice", "child boy girl man woman dog", "very", predicates="person kin dog cat", state=True),
-    _adjective("sad", "triste", "child man woman story song film letter", "very too",
-               predicates="person kin dog story song film", state=True),
-    _adjective("sick", "malato", "child animal", "very", predicates="person kin animal", state=True),
-    _adjective("fresh", "fresco", "bread cheese egg salad sandwich yogurt milk water", "very"),
-    _adjective("hot", "caldo", "soup bread sandwich coffee tea milk water", "very too"),
-    _adjective("cold", "freddo", "soup sandwich salad yogurt coffee tea milk water beer", "very too"),
-    _adjective("delicious", "squisito", "food wine coffee beer"),
-    _adjective("interesting", "interessante", "text show museum city", "very"),
-    _adjective("long", "lungo", "letter story book song film dress scarf", "very too"),
-    _adjective("elegant", "elegante", "clothing woman actress bag restaurant hotel", "very too"),
-    _adjective("expensive", "costoso", "clothing vehicle clock phone bag hotel restaurant wine gift", "very too"),
-    _adjective("tired", "stanco", "", "very too", predicates="person kin animal", state=True),
-    _adjective("ready", "pronto", "", predicates="person kin cake soup coffee tea salad", state=True),
-)  # fmt: skip
+ADJECTIVES = tuple(_adjective(english, row) for english, row in _TABLES["adjectives"].items())
 ADJECTIVE = {adjective.english: adjective for adjective in ADJECTIVES}
 
 
@@ -248,106 +170,41 @@ class Verb:
         return self.participle[:-1] + ending(gender, plural)
 
 
-def _verb(
-    english: str,
-    infinitive: str,
-    objects: str = "",
-    *,
-    past: str | None = None,
-    participle: str = "",
-    present: str = "",
-    isc: bool = False,
-    essere: bool = False,
-    subjects: str = "person kin",
-    complements: str = "",
-    adverbs: str = "often always",
-) -> Verb:
-    """A verb from its dictionary forms; `past=""` for a verb that the grammar uses in the present only."""
-    base, _, particle = english.partition(" ")
+def _verb(lemma: str, row: Mapping[str, Any]) -> Verb:
+    """A verb from a row of its table; forms that the row leaves out are regular."""
+    english, _, particle = lemma.partition(" ")
+    infinitive = row["infinitive"]
     regular = infinitive[:-3] + {"are": "ato", "ere": "uto", "ire": "ito"}[infinitive[-3:]]
     return Verb(
+        lemma,
         english,
-        base,
-        english_s(base),
-        english_past(base) if past is None else past,
+        row.get("third", inflection.english_s(english)),
+        row.get("past", inflection.english_past(english)),
         particle,
         infinitive,
-        tuple(present.split()) or italian_present(infinitive, isc=isc),
-        participle or regular,
-        essere,
-        tuple(subjects.split()),
-        tuple(objects.split()),
-        tuple(complements.split()),
-        tuple(adverbs.split()),
+        _words(row.get("present", "")) or inflection.italian_present(infinitive, isc=row.get("isc", False)),
+        row.get("participle", regular),
+        row.get("essere", False),
+        _words(row.get("subjects", "person kin")),
+        _words(row.get("objects", "")),
+        _words(row.get("complements", "")),
+        _words(row.get("adverbs", "often always")),
     )
 
 
-_LIVING = "person kin animal"
-VERBS = (
-    _verb("love", "amare", "person kin animal city island", past="", adverbs="still very_much"),
-    _verb("see", "vedere", f"{_LIVING} vehicle transport film flower photo place sight home goal", past="saw",
-          participle="visto", subjects=_LIVING),
-    _verb("eat", "mangiare", "food", past="ate", subjects=_LIVING, complements="in with"),
-    _verb("drink", "bere", "drink", past="drank", participle="bevuto", present="bevo bevi beve beviamo bevete bevono",
-          complements="in with"),
-    _verb("buy", "comprare", f"food drink newspaper book house {_OBJECTS}", past="bought"),
-    _verb("sell", "vendere", f"{_OBJECTS} house book horse", past="sold"),
-    _verb("find", "trovare", f"animal child {_OBJECTS} letter book hotel restaurant", past="found", subjects=_LIVING,
-          complements="in"),
-    _verb("lose", "perdere", f"{_OBJECTS} letter book", past="lost", participle="perso", complements="in"),
-    _verb("wash", "lavare", "clothing vehicle window dog horse apple"),
-    _verb("clean", "pulire", "house room garden park table window mirror shoe shop", isc=True),
-    _verb("open", "aprire", "opening box bag backpack letter umbrella shop gift", participle="aperto"),
-    _verb("close", "chiudere", "opening box bag backpack book umbrella shop", participle="chiuso"),
-    _verb("write", "scrivere", "letter book story song", past="wrote", participle="scritto"),
-    _verb("prepare", "preparare", "cake soup sandwich salad coffee tea", complements="with"),
-    _verb("know", "conoscere", "person sight song story restaurant", past="", adverbs="well"),
-    _verb("meet", "incontrare", "person kin", past="met", complements="in"),
-    _verb("call", "chiamare", "person kin dog cat"),
-    _verb("greet", "salutare", "person kin"),
-    _verb("help", "aiutare", "person kin animal"),
-    _verb("thank", "ringraziare", "person kin"),
-    _verb("wait for", "aspettare", "person kin transport letter", complements="in with"),
-    _verb("look for", "cercare", f"person kin animal letter book hotel restaurant {_OBJECTS}", subjects=_LIVING,
-          complements="in"),
-    _verb("listen to", "ascoltare", "song story person kin bird", complements="with"),
-    _verb("drive", "guidare", "car bus", past="drove", adverbs="often always well"),
-    _verb("follow", "seguire", "person kin animal car bus", subjects=_LIVING),
-    _verb("understand", "capire", "person kin story letter film song", past="understood", isc=True,
-          adverbs="always well"),
-    _verb("prefer", "preferire", "food drink clothing vehicle film song", past="", isc=True, adverbs=""),
-    _verb("visit", "visitare", "sight castle", complements="with"),
-    _verb("sleep", "dormire", past="slept", subjects=_LIVING, complements="in at_home here",
-          adverbs="often always still well a_lot"),
-    _verb("work", "lavorare", complements="in with at_home here", adverbs="often always still a_lot"),
-    _verb("sing", "cantare", past="sang", subjects="person kin bird", complements="in with",
-          adverbs="often always well"),
-    _verb("dance", "ballare", complements="in with", adverbs="often always well"),
-    _verb("play", "giocare", subjects="boy girl child son daughter brother sister friend animal",
-          complements="in with", adverbs="often always still well"),
-    _verb("speak", "parlare", past="spoke", complements="with", adverbs="often always well a_lot"),
-    _verb("arrive", "arrivare", essere=True, subjects="person kin transport", complements="with"),
-    _verb("leave", "partire", past="left", essere=True, subjects="person kin transport", complements="with"),
-    _verb("go", "andare", past="went", essere=True, present="vado vai va andiamo andate vanno",
-          complements="to home with"),
-    _verb("come", "venire", past="came", essere=True, participle="venuto",
-          present="vengo vieni viene veniamo venite vengono", complements="to home with here"),
-    _verb("return", "tornare", essere=True, complements="to home"),
-    _verb("stay", "restare", essere=True, complements="in with at_home here"),
-)  # fmt: skip
+VERBS = tuple(_verb(lemma, row) for lemma, row in _TABLES["verbs"].items())
 VERB = {verb.lemma: verb for verb in VERBS}
 
-BE = _verb("be", "essere", past="", essere=True, present="sono sei è siamo siete sono")
-BE_ENGLISH = ("am", "are", "is", "are", "are", "are")
-HAVE = replace(
-    _verb("have", "avere", f"sister brother son daughter uncle aunt friend animal house book {_OBJECTS}", past="",
-          present="ho hai ha abbiamo avete hanno"),
-    third="has",
-)  # fmt: skip
+
+def verbs(words: str) -> tuple[Verb, ...]:
+    """The verbs of a list, an underscore standing for a space."""
+    return tuple(VERB[word.replace("_", " ")] for word in words.split())
+
+
+BE, HAVE, WANT, MUST = (_verb(lemma, row) for lemma, row in _TABLES["auxiliaries"].items())
 BE_WITH_AVERE = replace(BE, present=HAVE.present)  # I am hungry: ho fame
-FEELINGS = {"hungry": "fame", "thirsty": "sete", "sleepy": "sonno", "right": "ragione", "afraid": "paura"}
-WANT = _verb("want", "volere", past="", present="voglio vuoi vuole vogliamo volete vogliono")
-MUST = _verb("must", "dovere", past="", present="devo devi deve dobbiamo dovete devono")
+BE_ENGLISH = ("am", "are", "is", "are", "are", "are")
+SEQUELS = {VERB[first]: verbs(then) for first, then in _TABLES["sequels"].items()}
 
 
 # ---- Function words ----
@@ -365,33 +222,17 @@ class Pronoun:
     gender: Gender
 
 
-PRONOUNS = (
-    Pronoun("I", "me", "mi", "me", 0, "m"),
-    Pronoun("you", "you", "ti", "te", 1, "m"),
-    Pronoun("he", "him", "lo", "lui", 2, "m"),
-    Pronoun("she", "her", "la", "lei", 2, "f"),
-    Pronoun("we", "us", "ci", "noi", 3, "m"),
-    Pronoun("you all", "you all", "vi", "voi", 4, "m"),
-    Pronoun("they", "them", "li", "loro", 5, "m"),
-)
+PRONOUNS = tuple(Pronoun(subject, *row) for subject, row in _TABLES["pronouns"].items())
 PRONOUN = {pronoun.subject: pronoun for pronoun in PRONOUNS}
 CLITICS: dict[tuple[Gender, bool], str] = {("m", False): "lo", ("f", False): "la", ("m", True): "li", ("f", True): "le"}
-
-# The four Italian forms of each: masculine, feminine, masculine plural, feminine plural.
-POSSESSIVES = {
-    "my": ("mio", "mia", "miei", "mie"),
-    "your": ("tuo", "tua", "tuoi", "tue"),
-    "his": ("suo", "sua", "suoi", "sue"),
-    "her": ("suo", "sua", "suoi", "sue"),
-    "our": ("nostro", "nostra", "nostri", "nostre"),
-    "their": ("loro", "loro", "loro", "loro"),
-}
-NUMERALS = {"two": "due", "three": "tre", "four": "quattro", "five": "cinque", "ten": "dieci"}
+POSSESSIVES = {english: _words(forms) for english, forms in _TABLES["possessives"].items()}  # m, f, plural m, plural f
+NUMERALS: dict[str, str] = _TABLES["numerals"]
 INVARIABLE_DETERMINERS = {**NUMERALS, "every": "ogni"}
-QUANTIFIERS = {"many": "molt", "how many": "quant"}  # stems: molti, molte, quanti, quante
-DEGREES = {"very": "molto", "too": "troppo"}
-MIDDLE_ADVERBS = {"often": "spesso", "always": "sempre", "still": "ancora", "never": "mai"}  # before the English verb
-FINAL_ADVERBS = {"very much": "molto", "a lot": "molto", "well": "bene"}  # after the English verb and its object
-EXPRESSIONS = {"home": "a casa", "at home": "a casa", "here": "qui"}
-TIMES = {"today": "oggi", "yesterday": "ieri", "tomorrow": "domani", "every day": "ogni giorno"}
-QUESTION_WORDS = {"where": "dove", "what": "cosa", "who": "chi", "why": "perché", "when": "quando"}
+QUANTIFIERS: dict[str, str] = _TABLES["quantifiers"]
+FEELINGS: dict[str, str] = _TABLES["feelings"]
+DEGREES: dict[str, str] = _TABLES["degrees"]
+MIDDLE_ADVERBS: dict[str, str] = _TABLES["middle_adverbs"]
+FINAL_ADVERBS: dict[str, str] = _TABLES["final_adverbs"]
+EXPRESSIONS: dict[str, str] = _TABLES["expressions"]
+TIMES: dict[str, str] = _TABLES["times"]
+QUESTION_WORDS: dict[str, str] = _TABLES["question_words"]

@@ -16,23 +16,16 @@ from itertools import count
 from typing import Literal, NamedTuple
 
 from transduce.text.corpus import Pair
+from transduce.text.grammar import inflection
 from transduce.text.grammar import lexicon as lex
-from transduce.text.grammar.inflection import (
-    FUSED_ARTICLE,
-    FUSING_PREPOSITIONS,
-    Gender,
-    definite_article,
-    ending,
-    fused,
-    like_un,
-    questo,
-)
+from transduce.text.grammar.inflection import Gender, definite_article, ending
 from transduce.text.grammar.lexicon import BE, HAVE, MUST, NOUN, Adjective, Noun, Pronoun, Verb
 
 Tense = Literal["present", "past"]
 Negation = Literal["", "not", "n't"]
 YES_OR_NO: Literal["yes or no"] = "yes or no"
 
+Concepts = tuple[int, ...]
 _new_concept = count().__next__
 
 
@@ -40,7 +33,7 @@ class Word(NamedTuple):
     """A word and the concepts it expresses. An Italian word ending in an apostrophe joins the next one (l' + amico)."""
 
     text: str
-    concepts: tuple[int, ...]
+    concepts: Concepts
 
 
 Words = tuple[Word, ...]
@@ -204,11 +197,11 @@ def _italian_determiner(determiner: str, gender: Gender, plural: bool, following
             return possessive
         return f"{definite_article(gender, plural, possessive)} {possessive}"
     if determiner == "a":
-        return like_un("un", gender, following)
+        return inflection.like_un("un", gender, following)
     if determiner == "this":
-        return questo(gender, plural, following)
+        return inflection.questo(gender, plural, following)
     if determiner == "that":
-        return fused("que", gender, plural, following)
+        return inflection.fused("que", gender, plural, following)
     if determiner in lex.QUANTIFIERS:
         return lex.QUANTIFIERS[determiner] + ending(gender, plural)
     return lex.INVARIABLE_DETERMINERS[determiner]
@@ -235,8 +228,8 @@ def prepositional(english: str, italian: str, nominal: Phrase) -> Phrase:
     """A preposition and its noun phrase; di, in, su and a fuse with the article (del, nello, sull', alle)."""
     concept = (_new_concept(),)
     first, *rest = nominal.italian
-    if italian in FUSING_PREPOSITIONS and first.text in FUSED_ARTICLE:
-        text = FUSING_PREPOSITIONS[italian] + FUSED_ARTICLE[first.text]
+    if italian in inflection.FUSING_PREPOSITIONS and first.text in inflection.FUSED_ARTICLE:
+        text = inflection.FUSING_PREPOSITIONS[italian] + inflection.FUSED_ARTICLE[first.text]
         words: Words = (Word(text, concept + first.concepts), *rest)
     else:
         words = (Word(italian, concept), *nominal.italian)
@@ -287,7 +280,8 @@ def clause(
     non = (Word("non", middle.english[0].concepts if adverb == "never" else (denial,)),)
     dropped = () if subject.italian or not subject.english else subject.english[0].concepts
     conjugated, *others = _italian_verb(verb, modal, subject, object, tense, (finite, meaning))
-    clitic = (Word(_elided(object.clitic, conjugated.text), object.english[0].concepts),) if object.clitic else ()
+    elides = object.clitic in ("lo", "la") and conjugated.text[0] in "ah"
+    clitic = (Word("l'" if elides else object.clitic, object.english[0].concepts),) if object.clitic else ()
     subject_follows = asked is not NOTHING and asked.italian[0].text != "perché"  # Dove dorme il gatto?
     italian = (
         first_when.italian + asked.italian + (() if subject_follows else subject.italian)
@@ -308,18 +302,8 @@ def clause(
     return Sentence(english, italian, combinations, is_question)
 
 
-def _elided(clitic: str, following: str) -> str:
-    return "l'" if clitic in ("lo", "la") and following[0] in "ah" else clitic
-
-
 def _english_verb(
-    verb: Verb,
-    modal: Verb | None,
-    subject: Phrase,
-    tense: Tense,
-    negation: Negation,
-    is_inverted: bool,
-    concepts: tuple[int, int, int],
+    verb: Verb, modal: Verb | None, subject: Phrase, tense: Tense, negation: Negation, inverts: bool, concepts: Concepts
 ) -> tuple[Words, Words]:
     """The subject with the operator (do, does, did, be, must) and not; then what comes after a middle adverb."""
     finite, meaning, denial = concepts
@@ -331,7 +315,7 @@ def _english_verb(
         operator, rest = lex.BE_ENGLISH[subject.person], ()
     elif modal is MUST:
         operator = "must"
-    elif negation or is_inverted:
+    elif negation or inverts:
         operator = "did" if tense == "past" else "does" if subject.person == 2 else "do"
         if modal:
             rest = (Word(modal.english, (finite,)), Word("to", (meaning,)), base)
@@ -344,11 +328,11 @@ def _english_verb(
         return subject.english, rest
     helper = Word(operator + "n't", (finite, denial)) if negation == "n't" else Word(operator, (finite,))
     no = (Word("not", (denial,)),) if negation == "not" else ()
-    return ((helper, *subject.english, *no) if is_inverted else (*subject.english, helper, *no)), rest
+    return ((helper, *subject.english, *no) if inverts else (*subject.english, helper, *no)), rest
 
 
 def _italian_verb(
-    verb: Verb, modal: Verb | None, subject: Phrase, object: Phrase, tense: Tense, concepts: tuple[int, int]
+    verb: Verb, modal: Verb | None, subject: Phrase, object: Phrase, tense: Tense, concepts: Concepts
 ) -> Words:
     """The finite verb, then the participle or infinitive if there is one."""
     finite, meaning = concepts

@@ -1,0 +1,88 @@
+"""Texts that are too long, in parts that are not."""
+
+from collections.abc import Sequence
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from transduce.text.segments import Segment, split
+
+TEXTS = st.lists(
+    st.sampled_from(
+        ["a", "bb", "ccc", " ", "  ", "\n", "\u3000", ". ", "? ", '."', "! ", ", ", "; ", "。", "、", "…", "x" * 9, "è"]
+    ),
+    max_size=40,
+).map("".join)
+
+
+def measure(texts: Sequence[str]) -> list[int]:
+    """A piece a byte, and none for a single space, which belongs to the word behind it."""
+    return [sum(len(c.encode()) for c in text.replace("  ", "\0\0")) - text.count(" ") for text in texts]
+
+
+@given(TEXTS, st.integers(1, 40))
+@example("   a", 2)
+def test_the_parts_and_their_gaps_make_the_text(text: str, most: int) -> None:
+    parts = split(text, most, measure)
+    assert "".join(part.text + part.gap for part in parts) == text
+    assert all(not part.gap.strip() for part in parts)
+
+
+@given(TEXTS, st.integers(1, 40))
+@example(" " * 50 + "a", 3)
+@example("a" + " " * 50 + "a", 3)
+def test_every_part_fits_unless_it_has_no_space_to_be_split_at(text: str, most: int) -> None:
+    for part in split(text, most, measure):
+        assert measure([part.text])[0] <= most or not any(c.isspace() for c in part.text)
+
+
+def test_what_fits_is_left_alone() -> None:
+    assert split("One. Two. Three.", 100, measure) == [Segment("One. Two. Three.", "")]
+
+
+def test_sentences_are_parts_of_their_own() -> None:
+    text = 'He said "no." She left?  Then (he slept!) And so on...'
+    assert split(text, 20, measure) == [
+        Segment('He said "no."', " "),
+        Segment("She left?", "  "),
+        Segment("Then (he slept!)", " "),
+        Segment("And so on...", ""),
+    ]
+
+
+def test_a_sentence_that_is_too_long_is_split_at_clauses_which_are_put_together_as_far_as_they_fit() -> None:
+    text = "one, two; three: four, five"
+    assert [part.text for part in split(text, 12, measure)] == ["one, two;", "three: four,", "five"]
+
+
+def test_a_clause_that_is_too_long_is_split_between_words_and_a_word_not_at_all() -> None:
+    assert [part.text for part in split("one two three incomprehensible x", 9, measure)] == [
+        "one two",
+        "three",
+        "incomprehensible",
+        "x",
+    ]
+
+
+def test_scripts_without_spaces_are_split_behind_their_own_signs() -> None:
+    assert [part.text for part in split("私は猫。犬、鳥、魚！誰", 15, measure)] == [
+        "私は猫。",
+        "犬、鳥、",
+        "魚！",
+        "誰",
+    ]
+
+
+def test_the_text_is_measured_a_few_times_whatever_its_length() -> None:
+    """Each level measures what is too long once more, and once more when it is packed: six times at most, never by the square."""
+    n_measured = 0
+
+    def counting(texts: Sequence[str]) -> list[int]:
+        nonlocal n_measured
+        n_measured += sum(map(len, texts))
+        return measure(texts)
+
+    for text in ("word " * 20_000, "one, two; " * 10_000, "One. Two. " * 10_000, "x" * 100_000):
+        n_measured = 0
+        split(text, 30, counting)
+        assert n_measured <= 6 * len(text)
