@@ -129,9 +129,9 @@ def run_tiny(folder: str) -> dict[str, Any]:
     from transduce.data.pairs import EncodedPairs
     from transduce.data.shards import open_shards
     from transduce.data.stream import Position, stream
+    from transduce.hardware import keep_freed_memory
     from transduce.model import Transformer
     from transduce.presets import preset
-    from transduce.training.allocator import keep_freed_memory
     from transduce.training.step import make_optimizer, update
 
     keep_freed_memory()

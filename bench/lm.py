@@ -37,9 +37,9 @@ def measure_ours(text: str, steps: int) -> float:
     from transduce.config import ModelConfig, TrainConfig
     from transduce.data.stream import Position
     from transduce.data.windows import encode_text, window_stream
+    from transduce.hardware import keep_freed_memory
     from transduce.model import LanguageModel
     from transduce.text.vocabulary import learn
-    from transduce.training.allocator import keep_freed_memory
     from transduce.training.step import make_optimizer, update
 
     keep_freed_memory()

@@ -82,8 +82,8 @@ def read_batches(path: Path) -> tuple[int, list[Any]]:
 def ours(shape: Any, size: int, batches: list[Any]) -> Step:
     """As `train` does it; with several processes the second takes the batch after the one it is told."""
     from transduce.config import ModelConfig, TrainConfig
+    from transduce.hardware import keep_freed_memory
     from transduce.model import Transformer
-    from transduce.training.allocator import keep_freed_memory
     from transduce.training.ranks import join
     from transduce.training.step import make_optimizer, update
 
@@ -106,7 +106,7 @@ def tuned_step(model: Any, loss_of: Callable[[Any], Any], batches: list[Any], is
     import torch
 
     if is_tuned:
-        from transduce.training.allocator import keep_freed_memory
+        from transduce.hardware import keep_freed_memory
 
         keep_freed_memory()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=is_tuned)
@@ -207,7 +207,7 @@ def has_bfloat16() -> bool:
     """Whether the processor multiplies in bfloat16."""
     import torch
 
-    from transduce.training import hardware
+    from transduce import hardware
 
     return hardware.has_bfloat16(torch.device("cpu"))
 

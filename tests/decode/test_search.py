@@ -25,7 +25,7 @@ class Prefixes:
 
     rows: tuple[tuple[int, ...], ...]
 
-    def select(self, rows: torch.Tensor) -> "Prefixes":
+    def select(self, rows: torch.Tensor, sentences: torch.Tensor | None = None) -> "Prefixes":
         return Prefixes(tuple(self.rows[i] for i in rows.tolist()))
 
 
@@ -126,7 +126,7 @@ def chain_step(probabilities: list[float]) -> Step[Prefixes]:
     log_probs[[EOS, *TEXT]] = torch.tensor(probabilities).log()
 
     def step(ids: torch.Tensor, cache: Prefixes) -> tuple[torch.Tensor, Prefixes]:
-        return log_probs.expand(len(ids), VOCAB), cache
+        return log_probs.repeat(len(ids), 1), cache
 
     return step
 

@@ -1,3 +1,5 @@
+import copy
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -7,12 +9,16 @@ import torch
 from transduce.checkpoint import FolderConfig, ModelFolder, build
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.data.batch import encode_source, pad
-from transduce.decode import translator as module
+from transduce.decode import engines
+from transduce.decode.engines import Sentence, TorchEngine
+from transduce.decode.how import EngineName, How
 from transduce.decode.load import load
 from transduce.decode.sample import Sampling
+from transduce.decode.search import Hypothesis
 from transduce.decode.translator import Translator
 from transduce.errors import DataError, ModelError, UsageError
 from transduce.text.grammar import generate
+from transduce.text.phrases import Glossary
 from transduce.text.vocabulary import EOS, PAD, SOS
 
 HELD_OUT = list(generate("en-it", 200, seed=77, split="held-out"))
@@ -21,7 +27,7 @@ SOURCES = [pair.source for pair in HELD_OUT]
 
 @pytest.fixture(scope="module")
 def translator() -> Translator:
-    return load()
+    return load(engine="torch")
 
 
 def greedy_without_cache(translator: Translator, text: str) -> str:
@@ -71,7 +77,7 @@ def test_order_is_kept_and_blank_stays_blank_whatever_the_batches(
 ) -> None:
     texts = [*SOURCES[:7], "", "   ", *SOURCES[7:12]]
     whole = translator.translate(texts)
-    monkeypatch.setattr(module, "ROWS_TOKENS", 100)
+    monkeypatch.setattr(engines, "MOST_ROWS", 100)
     assert [t.text for t in translator.translate(texts)] == [t.text for t in whole]
     assert [t.source for t in whole] == texts
     assert (whole[7].text, whole[8].text) == ("", "")
@@ -93,11 +99,11 @@ def test_the_maximum_length_is_the_input_plus_fifty_unless_said(
     """A model that would never end of itself is stopped, and says so."""
     translator = Translator(untrained_folder)
     monkeypatch.setattr(translator.model, "logits", lambda hidden: torch.arange(700.0).expand(len(hidden), 700))
-    source = translator.source_vocabulary.encode("I love you")
-    [[free]] = translator.search([source], DecodeConfig(beam=1))
-    [[bound]] = translator.search([source], DecodeConfig(beam=1, max_length=5))
+    source = Sentence(tuple(translator.source_vocabulary.encode("I love you")))
+    [[free]] = translator.reference.search([source], How(DecodeConfig(beam=1)))
+    [[bound]] = translator.reference.search([source], How(DecodeConfig(beam=1, max_length=5)))
     assert (len(bound.ids), bound.truncated) == (5, True)
-    assert (len(free.ids), free.truncated) == (len(source) + 50, True)
+    assert (len(free.ids), free.truncated) == (len(source.ids) + 50, True)
 
 
 def test_sampling_depends_on_the_seed_alone(translator: Translator) -> None:
@@ -119,30 +125,24 @@ def test_a_single_string_is_refused_with_the_remedy(translator: Translator) -> N
         translator.translate("I love you")
 
 
-def test_an_endless_text_is_cut_and_says_so(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_PIECES", 5)
-    short, long = translator.translate(["I love you very much", "I love you very much today"], max_length=9)
-    assert (short.text, short.cut) == ("Ti amo molto", False)
-    assert (long.text, long.cut) == ("Ti amo molto", True)
-
-
 def test_a_model_with_learned_positions_reads_and_writes_no_further_than_they_go(untrained_folder: ModelFolder) -> None:
     shape = untrained_folder.config.model.model_dump()
     config = ModelConfig(**{**shape, "positions": "learned", "max_positions": 11})
     model = build(config).eval()
     translator = Translator(replace(untrained_folder, config=FolderConfig(model=config), model=model))
     [found] = translator.translate(["I love you very much and I love you very much and I love you very much"])
-    assert found.cut
-    assert translator.limit(10, DecodeConfig()) == 11
+    assert "split" in found.notes
+    assert engines.limit(Sentence(tuple(range(10))), How(DecodeConfig()), config) == 11
 
 
 def test_texts_may_come_from_a_generator(translator: Translator) -> None:
     assert [t.text for t in translator.translate(text for text in ["I love you very much"])] == ["Ti amo molto"]
 
 
-def test_half_a_surrogate_pair_is_refused(translator: Translator) -> None:
-    with pytest.raises(DataError, match="half of a surrogate pair"):
-        translator.translate(["a \udcff b"])
+def test_half_a_surrogate_pair_is_replaced_and_flagged(translator: Translator) -> None:
+    [found] = translator.translate(["I love \udcff you"])
+    assert found.flags[0] == "invalid_characters"
+    assert found.unknown == ("\ufffd",)
 
 
 def test_a_model_whose_weights_are_not_numbers_says_so(untrained_folder: ModelFolder) -> None:
@@ -176,7 +176,7 @@ def test_a_draw_does_not_depend_on_its_neighbours(translator: Translator) -> Non
 
 def test_no_translation_holds_a_line_break(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translator.target_vocabulary, "decode", lambda ids: "a\r\nb\u2028c\n")
-    assert translator.translate(["I love you"])[0].text == "a b\u2028c "
+    assert translator.translate(["I love you"])[0].text == "a b c "
 
 
 def test_a_language_model_cannot_translate(untrained_folder: ModelFolder) -> None:
@@ -184,3 +184,249 @@ def test_a_language_model_cannot_translate(untrained_folder: ModelFolder) -> Non
     folder = replace(untrained_folder, config=FolderConfig(model=config), model=build(config))
     with pytest.raises(ModelError, match="this is a language model, it cannot translate"):
         Translator(folder)
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+@pytest.mark.parametrize("alpha", [0.6, 1.0])
+def test_a_translation_has_the_score_that_score_gives_it(engine: EngineName, alpha: float) -> None:
+    """Two roads: step by step while searching, and all positions at once."""
+    translator = load(engine=engine)
+    found = translator.translate(SOURCES[:100], alpha=alpha, details=True)
+    scored = translator.score([(each.source, each.text) for each in found], alpha=alpha)
+    for each, again in zip(found, scored, strict=True):
+        assert each.score == pytest.approx(again.score, abs=1e-4)
+        assert each.token_scores == pytest.approx(again.token_scores, abs=1e-4)
+        assert (each.pieces, each.alignment) == (again.pieces, again.alignment)
+        assert each.score == pytest.approx(sum(each.token_scores) / len(each.token_scores) ** alpha, abs=1e-4)
+
+
+def disturbed(folder: ModelFolder) -> ModelFolder:
+    """The same model with other weights."""
+    model = copy.deepcopy(folder.model)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * parameter.std() * torch.randn(parameter.shape) if parameter.dim() > 1 else 0.0)
+    return replace(folder, model=model)
+
+
+def test_a_model_together_with_itself_is_the_model(translator: Translator) -> None:
+    twice = Translator(translator.folder, translator.folder)
+    for alone, together in zip(translator.translate(SOURCES[:30]), twice.translate(SOURCES[:30]), strict=True):
+        assert together.text == alone.text
+        assert together.score == pytest.approx(alone.score, abs=1e-4)
+
+
+def test_models_together_average_their_probabilities(translator: Translator) -> None:
+    other = disturbed(translator.folder)
+    together = Translator(translator.folder, other)
+    pairs = [(pair.source, pair.target) for pair in HELD_OUT[:10]]
+    alone = [each.score(pairs) for each in (translator, Translator(other))]
+    for one, two, both in zip(*alone, together.score(pairs), strict=True):
+        by_hand = [
+            math.log((math.exp(a) + math.exp(b)) / 2) for a, b in zip(one.token_scores, two.token_scores, strict=True)
+        ]
+        assert one.token_scores != pytest.approx(two.token_scores, abs=1e-3)
+        assert both.token_scores == pytest.approx(by_hand, abs=1e-4)
+    found = together.translate(SOURCES[:20], details=True)
+    assert [t.score for t in found] == pytest.approx(
+        [sum(t.token_scores) / len(t.token_scores) for t in found], abs=1e-4
+    )
+    assert str(together.reference).startswith("torch, 2 models together, float32, threads: ")
+
+
+def test_models_with_other_vocabularies_cannot_translate_together(
+    translator: Translator, untrained_folder: ModelFolder
+) -> None:
+    with pytest.raises(ModelError, match="must have the same vocabulary: train them with one"):
+        Translator(translator.folder, untrained_folder)
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_the_n_best_are_different_and_sorted_and_the_first_is_the_translation(engine: EngineName) -> None:
+    translator = load(engine=engine)
+    plain = translator.translate(SOURCES[:20], beam=5)
+    for found, alone in zip(translator.translate(SOURCES[:20], beam=5, n_best=4), plain, strict=True):
+        scores = [each.score for each in found.alternatives]
+        assert len(scores) == 4
+        assert scores == sorted(scores, reverse=True)
+        assert found.alternatives[0].text == found.text == alone.text
+        assert found.score == pytest.approx(scores[0], abs=1e-6) == pytest.approx(alone.score, abs=1e-4)
+        assert len({each.text for each in found.alternatives}) > 1
+
+
+def test_alternatives_begin_with_the_prefix_and_differ_in_the_piece_after_it(translator: Translator) -> None:
+    for text, prefix in (("Your cat is a lovely cat", "Il tuo gatto"), ("I love you", ""), ("She sleeps", "Lei")):
+        [found] = translator.translate([text], prefix=prefix, alternatives=5)
+        n = len(translator.target_vocabulary.encode(prefix)) if prefix else 0
+        ids = [translator.target_vocabulary.encode(each.text) for each in found.alternatives]
+        scores = [each.score for each in found.alternatives]
+        assert len(ids) == 5
+        assert all(each.text.startswith(prefix) for each in found.alternatives)
+        assert len({tuple(each[n : n + 1]) for each in ids}) == 5
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_each_text_may_have_a_prefix_of_its_own_which_is_respected(translator: Translator) -> None:
+    prefixes = ["Il gatto", "", "Perché", "La signora molto"]
+    found = translator.translate(SOURCES[:4], prefix=prefixes)
+    assert all(each.text.startswith(prefix) for each, prefix in zip(found, prefixes, strict=True))
+    assert found[1].text == translator.translate([SOURCES[1]])[0].text
+    again = translator.score([(each.source, each.text) for each in found])
+    assert [each.score for each in found] == pytest.approx([each.score for each in again], abs=1e-4)
+    with pytest.raises(UsageError, match="2 prefixes for 1 texts: wanted one each, or one for all"):
+        translator.translate(["I love you"], prefix=["a", "b"])
+
+
+def test_a_prefix_that_the_model_would_have_written_changes_nothing(translator: Translator) -> None:
+    plain = translator.translate(SOURCES[:20], beam=1)
+    begun = [" ".join(each.text.split()[:2]) for each in plain]
+    found = translator.translate(SOURCES[:20], beam=1, prefix=begun)
+    assert [t.text for t in found] == [t.text for t in plain]
+
+
+def test_a_stream_joined_is_the_greedy_translation(translator: Translator) -> None:
+    long = "Does Maria love the cat? " * (translator.most_pieces() // 4)
+    for text in (*SOURCES[:15], "I love 愛 and \u2028 zebras", long, "x" * 9000, "", "  "):
+        [whole] = translator.translate([text], beam=1)
+        parts = list(translator.stream(text))
+        assert "".join(parts) == whole.text
+        assert len(parts) > 1 or len(whole.text.split()) < 2 or "not_translated" in whole.flags
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_no_n_pieces_in_a_row_are_written_twice(translator: Translator, n: int) -> None:
+    hot = Sampling(temperature=5.0)
+    for how in ({"beam": 4}, {"beam": 1}, {"sampling": hot}):
+        for found in translator.translate([*SOURCES[:8], "la la la la la la"], no_repeat=n, details=True, **how):
+            runs = [found.pieces[i : i + n] for i in range(len(found.pieces) - n + 1)]
+            assert len(runs) == len(set(runs))
+
+
+def test_equal_lines_are_searched_once_and_drawn_each_for_itself(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_searched: list[int] = []
+    search = TorchEngine.search
+
+    def counted(self: TorchEngine, sentences: list[Sentence], how: How) -> list[list[Hypothesis]]:
+        n_searched.append(len(sentences))
+        return search(self, sentences, how)
+
+    monkeypatch.setattr(TorchEngine, "search", counted)
+    texts = ["I love you", "We sleep", "I love you", "I love\x07 you", ""] * 20
+    found = translator.translate(texts)
+    assert n_searched == [2]
+    assert [t.source for t in found] == texts
+    assert {t.text for t in found} == {"Ti amo", "Dormiamo", ""}
+    long = "Does Maria love the cat? " * translator.most_pieces()
+    assert len(translator.translate([long])[0].text) > len(long) / 2
+    assert n_searched.pop() == 1, "equal parts of a long line, too"
+    drawn = translator.translate(["Your cat is a lovely cat"] * 20, sampling=Sampling(temperature=2.0))
+    assert n_searched == [2, 20]
+    assert len({t.text for t in drawn}) > 10
+
+
+def test_a_line_that_is_too_long_is_split_translated_and_joined(translator: Translator) -> None:
+    sentence = "Does Maria love the cat?"
+    n = 1 + translator.most_pieces() // len(translator.source_vocabulary.encode(sentence))
+    [found] = translator.translate([f"{sentence}  " * n + "We sleep"])
+    assert found.text == "Maria ama il gatto?  " * n + "Dormiamo"
+    assert found.notes == ("split",)
+    assert found.flags == ()
+
+
+def test_a_run_of_more_pieces_than_the_model_can_read_is_copied_and_flagged(translator: Translator) -> None:
+    run = "愛x" * 300
+    assert len(translator.source_vocabulary.encode(run)) > 512
+    [found] = translator.translate([f"We sleep {run} We sleep"])
+    assert found.text == f"Dormiamo {run} Dormiamo"
+    assert "not_translated" in found.flags
+    assert found.notes[0] == "split"
+
+
+@pytest.mark.parametrize("has_it", [False, True])
+def test_bf16_runs_where_the_processor_has_it_and_is_refused_elsewhere(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch, has_it: bool
+) -> None:
+    monkeypatch.setattr("transduce.decode.translator.has_bfloat16", lambda device: has_it)
+    if not has_it:
+        with pytest.raises(UsageError, match="bf16: this processor has no bfloat16 instructions, it would be slower"):
+            Translator(translator.folder, precision="bf16")
+        return
+    rough = Translator(translator.folder, precision="bf16", engine="auto")
+    assert str(rough.engine(How(DecodeConfig()))[0]).startswith("torch, bf16, threads: ")
+    exact = translator.translate(SOURCES[:20], beam=1)
+    found = rough.translate(SOURCES[:20], beam=1)
+    assert [t.score for t in found] != [t.score for t in exact]
+    assert sum(a.text == b.text for a, b in zip(found, exact, strict=True)) >= 18
+    with pytest.raises(UsageError, match="ctranslate2 has no bf16: leave out --engine, or --precision"):
+        Translator(translator.folder, precision="bf16", engine="ctranslate2")
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"n_best": 5, "beam": 4}, "n_best is 5: wanted 1 to the beam, which is 4, and 1 where translations are drawn"),
+        ({"n_best": 0}, "n_best is 0: wanted 1 to the beam"),
+        ({"n_best": 2, "sampling": Sampling()}, "n_best is 2: wanted 1 to the beam"),
+        ({"alternatives": 129}, "alternatives is 129, no_repeat 0: wanted 0 to 128, and 0 or more"),
+        ({"no_repeat": -1}, "alternatives is 0, no_repeat -1: wanted 0 to 128, and 0 or more"),
+        ({"alternatives": 2, "sampling": Sampling()}, "likeliest pieces at one place: leave out sampling and n_best"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(translator: Translator, asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        translator.translate(["I love you"], **asked)
+
+
+def test_a_second_translator_has_all_threads_after_the_first_has_worked(translator: Translator) -> None:
+    before = torch.get_num_threads()
+    Translator(translator.folder, n_threads=3).translate(SOURCES)
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            {"sampling": Sampling(), "protect": True},
+            "terms are met by beam search: leave out glossary and protect, or sampling",
+        ),
+        ({"alternatives": 2, "protect": True}, "terms are met by beam search"),
+        ({"forbid": [" "]}, "an empty phrase cannot be forbidden"),
+    ],
+)
+def test_what_cannot_go_together_is_refused(translator: Translator, asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        translator.translate(["I love you"], **asked)
+
+
+def test_a_pair_without_end_is_not_scored(translator: Translator) -> None:
+    with pytest.raises(DataError, match=r"a pair of 60\d and \d pieces, at most 512 are scored: split 'I I I"):
+        translator.score([("I " * 600, "Io")])
+
+
+def test_a_prefix_longer_than_the_positions_of_a_model_is_refused(untrained_folder: ModelFolder) -> None:
+    shape = untrained_folder.config.model.model_dump()
+    config = ModelConfig(**{**shape, "positions": "learned", "max_positions": 5})
+    bound = Translator(replace(untrained_folder, config=FolderConfig(model=config), model=build(config).eval()))
+    with pytest.raises(UsageError, match=r"a prefix of \d+ pieces: this model writes at most 4"):
+        bound.translate(["I love you"], prefix="I love you very much and I love you")
+
+
+def test_a_prefix_that_another_rule_forbids_is_written_all_the_same(translator: Translator) -> None:
+    [found] = translator.translate(["I love you very much"], prefix="Ti amo", forbid=["amo"])
+    assert found.text.startswith("Ti amo")
+
+
+def test_a_term_with_a_letter_that_has_no_piece_is_met_beside_others(translator: Translator) -> None:
+    glossary = Glossary([("love", ("Łódź",)), ("much", ("tanto",))])
+    [found] = translator.translate(["I love you very much"], glossary=glossary)
+    assert found.missing == ()
+    assert "Łódź" in found.text
+    assert "tanto" in found.text
+
+
+def test_a_glossary_in_decomposed_letters_is_found() -> None:
+    assert [found.term.targets for found in Glossary([("cafe\u0301", ("bar",))]).find("the café")] == [("bar",)]

@@ -10,6 +10,7 @@ import torch
 from transduce.checkpoint import ModelFolder
 from transduce.decode.rules import only_text
 from transduce.decode.sample import Sampling, draw, reshape_distribution
+from transduce.decode.search import Rows
 from transduce.errors import ModelError
 from transduce.model import LanguageModel
 from transduce.text.normal import normalise
@@ -86,7 +87,7 @@ class Generator:
             with torch.inference_mode():
                 hidden, cache = self.model.decode(torch.tensor([new]), cache)
                 log_probs = torch.log_softmax(self.model.logits(hidden[:, -1]), dim=-1).cpu()
-                log_probs = only_text(torch.tensor([new]), log_probs)
+                log_probs = only_text(Rows(torch.tensor([new]), torch.zeros(1, dtype=torch.long)), log_probs)
                 piece = choose(log_probs, sampling, random)
             yield Drawn(piece, float(log_probs[0, piece]))
             if piece == EOS:

@@ -4,24 +4,40 @@ from pathlib import Path
 from typing import Any, overload
 
 from transduce.checkpoint import BUILTIN, load_model
+from transduce.decode.fast import Say
 from transduce.decode.generator import Generator
+from transduce.decode.how import EngineName, Precision
 from transduce.decode.translator import Translator
 from transduce.model import LanguageModel
 
 
 @overload
-def load(path: None = None) -> Translator: ...
+def load(path: None = None, *, engine: EngineName = "auto", precision: Precision = "float32") -> Translator: ...
 @overload
-def load(path: str | Path) -> Any: ...
-def load(path: str | Path | None = None) -> Translator | Generator:
-    """The translator or language model in a model folder or run folder; left out, the built-in English -> Italian translator."""
+def load(path: str | Path | None, *, engine: EngineName = "auto", precision: Precision = "float32") -> Any: ...
+def load(
+    path: str | Path | None = None, *, engine: EngineName = "auto", precision: Precision = "float32"
+) -> Translator | Generator:
+    """The translator or language model in a model folder or run folder; left out, the built-in English -> Italian translator.
+
+    A translator uses CTranslate2 where that is installed and can do what is asked, else torch; `engine` asks for one of them.
+    """
     folder = load_model(Path(path) if path is not None else BUILTIN)
-    return Generator(folder) if isinstance(folder.model, LanguageModel) else Translator(folder)
+    if isinstance(folder.model, LanguageModel):
+        return Generator(folder)
+    return Translator(folder, engine=engine, precision=precision)
 
 
-def load_translator(path: Path | None) -> Translator:
-    """A translator, and nothing else."""
-    return Translator(load_model(path or BUILTIN))
+def load_translator(
+    *paths: Path | None,
+    engine: EngineName = "torch",
+    precision: Precision = "float32",
+    n_threads: int | None = None,
+    say: Say = lambda message: None,
+) -> Translator:
+    """A translator, and nothing else; of several models, one that asks them all. None is the built-in one."""
+    folders = [load_model(path or BUILTIN) for path in paths or (None,)]
+    return Translator(*folders, engine=engine, precision=precision, n_threads=n_threads, say=say)
 
 
 def load_generator(path: Path) -> Generator:

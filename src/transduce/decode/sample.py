@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transduce.decode.search import NEVER, Candidates, Select
+from transduce.decode.search import NEVER, Candidates, Rows, Select
 from transduce.errors import UsageError
 
 
@@ -61,15 +61,13 @@ def sampler(
     """
 
     def select(
-        scores: Float[Tensor, "sentence 1"],
-        log_probs: Float[Tensor, "sentence 1 vocab"],
-        sentences: Int[Tensor, " sentence"],
+        rows: Rows, scores: Float[Tensor, "sentence 1"], log_probs: Float[Tensor, "sentence 1 vocab"], n: int
     ) -> Candidates:
         if temperature == 0:
             piece = log_probs[:, 0].argmax(dim=-1, keepdim=True)
         else:
             shaped = reshape_distribution(log_probs[:, 0], temperature, top_k, top_p)
-            uniform = torch.tensor([generators[i].random() for i in sentences.tolist()], dtype=torch.float64)
+            uniform = torch.tensor([generators[i].random() for i in rows.sentences.tolist()], dtype=torch.float64)
             piece = draw(shaped, uniform)
         score = scores + log_probs[:, 0].gather(1, piece)
         return Candidates(beam=torch.zeros_like(piece), piece=piece, score=score)

@@ -1,84 +1,101 @@
-"""Text in, text out: a model folder at work."""
+"""Text in, text out: a model folder at work, whatever the text is, and with a word on whatever is doubtful."""
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-
-import numpy as np
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from transduce.checkpoint import ModelFolder
 from transduce.config import DecodeConfig, resolve
-from transduce.data.batch import encode_source, pad
-from transduce.data.stream import cut_batches
-from transduce.decode.rules import only_text
-from transduce.decode.sample import Sampling, sampler
-from transduce.decode.search import (
-    Hypothesis,
-    Penalty,
-    Select,
-    Step,
-    paper_penalty,
-    power_penalty,
-    search,
-    top_k,
-)
-from transduce.errors import ModelError
+from transduce.decode import doubts
+from transduce.decode.alignment import align, pharaoh
+from transduce.decode.engines import NOT_NUMBERS, Sentence, TorchEngine, make_penalty
+from transduce.decode.fast import FastEngine, Say, why_not_fast
+from transduce.decode.forced import Forced, force
+from transduce.decode.how import EngineName, How, Precision
+from transduce.decode.sample import Sampling
+from transduce.decode.search import Hypothesis
+from transduce.decode.translation import Alternative, Translation
+from transduce.decode.words import Wanted
+from transduce.errors import DataError, ModelError, UsageError
+from transduce.hardware import has_bfloat16
 from transduce.model import Transformer
-from transduce.model.cache import Cache
-from transduce.text.normal import normalise, words_of
-from transduce.text.vocabulary import PAD
+from transduce.text.normal import CONTROL, LONE_SURROGATE, normalise, words_of
+from transduce.text.phrases import Found, Glossary, Term, contains, protected
+from transduce.text.segments import Segment, split
 
-EXTRA_LENGTH = 50  # a translation may be this much longer than its source (section 6.1)
-ROWS_TOKENS = 8192  # pieces of sources decoded together, beams counted
-LINE_BREAKS = re.compile(r"[\r\n]+")
-MOST_PIECES = 4096  # of one source; attention needs the square of it in memory
+LINE_BREAKS = re.compile("[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
+MOST_PIECES = 512  # of one source: a longer run without a space is no sentence
 LONGEST_PIECE = 16  # characters, as SentencePiece has it
+MOST_CHARACTERS = LONGEST_PIECE * (MOST_PIECES + 1)  # what has more, has too many pieces in any case
 
 
 @dataclass(frozen=True, slots=True)
-class Translation:
-    """What became of one text."""
+class Part:
+    """A text, or a part of one that was too long: what is searched, and the terms to be seen to."""
 
-    source: str
     text: str
-    score: float = 0.0  # log-probability after the length penalty, higher is better
-    truncated: bool = False  # stopped at the maximum length
-    cut: bool = False  # the source was too long and only its beginning was translated
-    unseen: tuple[str, ...] = ()  # words and signs of the source that were not in the training text
-
-    def __str__(self) -> str:
-        return self.text
-
-
-def model_step(model: Transformer) -> Step[Cache]:
-    """A model as the step function that search takes."""
-
-    def step(ids: Int[Tensor, " row"], cache: Cache) -> tuple[Float[Tensor, "row vocab"], Cache]:
-        hidden, cache = model.decode(ids[:, None], cache)
-        return torch.log_softmax(model.logits(hidden[:, 0]), dim=-1).cpu(), cache
-
-    return step
-
-
-def make_penalty(config: DecodeConfig) -> Penalty:
-    """The length penalty of the settings."""
-    return paper_penalty(config.alpha) if config.length_penalty == "paper" else power_penalty(config.alpha)
+    gap: str  # the space after it
+    sentence: Sentence | None  # None: nothing can be searched, it is copied
+    terms: tuple[Term, ...] = ()
 
 
 class Translator:
-    """A translation model with its vocabularies and its own search settings."""
+    """A translation model with its vocabularies and its own search settings; or several models that decide together."""
 
-    def __init__(self, folder: ModelFolder) -> None:
-        if not isinstance(folder.model, Transformer):
+    def __init__(
+        self,
+        folder: ModelFolder,
+        *others: ModelFolder,
+        engine: EngineName = "torch",
+        precision: Precision = "float32",
+        n_threads: int | None = None,
+        say: Say = lambda message: None,
+    ) -> None:
+        self.folders = (folder, *others)
+        self.models = [each.model for each in self.folders if isinstance(each.model, Transformer)]
+        if len(self.models) < len(self.folders):
             raise ModelError("this is a language model, it cannot translate: give a model trained on sentence pairs")
+        for each in others:
+            if (each.source_vocabulary, each.target_vocabulary) != (folder.source_vocabulary, folder.target_vocabulary):
+                raise ModelError("models that translate together must have the same vocabulary: train them with one")
         self.folder = folder
-        self.model = folder.model
+        self.model = self.models[0]
         self.source_vocabulary = folder.source_vocabulary
         self.target_vocabulary = folder.target_vocabulary
         self.decode_config = folder.config.decode
+        self._engine, self._precision, self._n_threads, self._say = engine, precision, n_threads, say
+        if precision == "bf16" and not has_bfloat16(next(self.model.parameters()).device):
+            raise UsageError(
+                "bf16: this processor has no bfloat16 instructions, it would be slower; leave --precision out"
+            )
+        if (precision, engine) in (("int8", "torch"), ("bf16", "ctranslate2")):
+            raise UsageError(f"{engine} has no {precision}: leave out --engine, or --precision")
+
+    @cached_property
+    def reference(self) -> TorchEngine:
+        """The engine that can do everything."""
+        precision: Precision = "bf16" if self._precision == "bf16" else "float32"
+        return TorchEngine(self.models, self.target_vocabulary, precision, self._n_threads)
+
+    @cached_property
+    def _fast(self) -> FastEngine | str:
+        """CTranslate2, or why it cannot be had."""
+        try:
+            return FastEngine(self.folder, self._precision, self.reference, self._say)
+        except (ModelError, RuntimeError, OSError, ImportError) as error:
+            return str(error)
+
+    def engine(self, how: How) -> tuple[TorchEngine | FastEngine, str | None]:
+        """The engine for what is asked; and if that is not CTranslate2 though it might be wished for, why."""
+        if self._engine == "torch" or self._precision == "bf16":
+            return self.reference, None
+        reason = why_not_fast(self.folders, how) or self._fast
+        if not isinstance(reason, str):
+            return reason, None
+        if self._engine == "ctranslate2" or self._precision == "int8":
+            raise UsageError(f"{reason}; leave out --engine and --precision for the torch engine")
+        return self.reference, reason
 
     def settings(
         self,
@@ -100,89 +117,271 @@ class Translator:
         length_penalty: str | None = None,
         max_length: int | None = None,
         sampling: Sampling | None = None,
+        *,
+        n_best: int = 1,
+        alternatives: int = 0,
+        no_repeat: int = 0,
+        forbid: Sequence[str] = (),
+        prefix: str | Sequence[str] = "",
+        glossary: Glossary | None = None,
+        protect: bool = False,
+        details: bool = False,
     ) -> list[Translation]:
         """Translate texts, one result each, in order. A blank text stays blank.
 
         What is left out takes the model's own setting. With `sampling`, translations are drawn and `beam` plays no part.
+        `n_best` hypotheses come back as alternatives; `alternatives` asks for so many translations that differ in the piece that
+        follows `prefix`, which is how a translation begins (one for all, or one each). Terms of a `glossary` are met, and
+        with `protect` numbers, addresses and placeholders survive. `details` gives pieces, their scores, and the alignment.
         """
         if isinstance(texts, str):
             raise TypeError("translate takes a list of texts: write translate([text])")
-        texts = list(texts)
         config = self.settings(beam, alpha, length_penalty, max_length)
-        found = [Translation(text, "") for text in texts]
-        most = self.most_pieces()
-        form = self.folder.config.text.normalization
-        normal = [normalise(text, form) for text in texts]
-        worth_it = [i for i, text in enumerate(normal) if text.strip()]
-        # So many characters are too many in any case; what is beyond them is not looked at.
-        normal = [text[: LONGEST_PIECE * (most + 1)] for text in normal]
-        sources = self.source_vocabulary.encode_batch([normal[i] for i in worth_it])
-        cut = [ids[:most] for ids in sources]
-        for i, ids, hypotheses in zip(worth_it, sources, self.search(cut, config, sampling, worth_it), strict=True):
-            if not hypotheses:
-                raise ModelError(
-                    "the model's scores are not numbers: its weights are damaged, or its training diverged"
-                )
-            best = hypotheses[0]
-            found[i] = Translation(
-                source=texts[i],
-                text=LINE_BREAKS.sub(" ", self.target_vocabulary.decode(best.ids)),
-                score=best.score,
-                truncated=best.truncated,
-                cut=len(ids) > most,
-                unseen=self.unseen_words(normal[i]),
-            )
-        return found
+        begin = prefix if isinstance(prefix, str) else tuple(prefix)
+        asked = (n_best, alternatives, sampling, no_repeat, tuple(forbid), begin, glossary, protect, details)
+        return self.translate_as(list(texts), How(config, *asked))
 
-    def search(
-        self,
-        sources: Sequence[Sequence[int]],
-        config: DecodeConfig,
-        sampling: Sampling | None = None,
-        numbers: Sequence[int] | None = None,
-    ) -> list[list[Hypothesis]]:
-        """The best hypotheses for each source, batched by length. `numbers` are the places of the sources among all texts:
-        what is drawn for a text depends on its place, not on what stands beside it."""
-        select: Select = top_k
-        width = config.beam
-        if sampling is not None:
-            width = 1
-        encoded = [encode_source(ids) for ids in sources]
-        order = sorted(range(len(encoded)), key=lambda i: len(encoded[i]))
-        found: list[list[Hypothesis]] = [[] for _ in sources]
-        for batch in cut_batches([len(encoded[i]) * width for i in order], ROWS_TOKENS):
-            chosen = [order[i] for i in batch]
-            source = pad([encoded[i] for i in chosen])
-            limits = [self.limit(len(sources[i]), config) for i in chosen]
-            if sampling is not None:
-                places = [numbers[i] if numbers is not None else i for i in chosen]
-                generators = [np.random.default_rng([sampling.seed, sampling.first + i]) for i in places]
-                select = sampler(generators, sampling.temperature, sampling.top_k, sampling.top_p)
-            with torch.inference_mode():
-                hypotheses = search(
-                    model_step(self.model),
-                    self.model.start(source, source != PAD),
-                    limits,
-                    width=width,
-                    select=select,
-                    rules=(only_text,),
-                    penalty=make_penalty(config),
+    def translate_as(self, texts: Sequence[str], how: How) -> list[Translation]:
+        """The same, with all that is asked in one value."""
+        how = replace(how, forbid=tuple(map(self.clean, how.forbid)))
+        cleaned = [self.clean(text) for text in texts]
+        lines = list(self._parts(cleaned, how))
+        sentences = [part.sentence for parts in lines for part in parts if part.sentence is not None]
+        found = self._search(sentences, how)
+        forced: Mapping[Sentence, Forced] = {}
+        if how.details:
+            targets = [found[sentence][0].ids for sentence in sentences]
+            scored = force(self.models, [sentence.ids for sentence in sentences], targets, with_attention=True)
+            forced = dict(zip(sentences, scored, strict=True))
+        every = zip(texts, cleaned, lines, strict=True)
+        return [self._compose(text, clean, parts, found, forced, how) for text, clean, parts in every]
+
+    def stream(
+        self, text: str, prefix: str = "", sampling: Sampling | None = None, no_repeat: int = 0
+    ) -> Iterator[str]:
+        """The translation of one text as it is written, greedily or drawn, in parts that are whole characters."""
+        how = How(self.settings(beam=1), sampling=sampling, no_repeat=no_repeat, prefix=prefix)
+        for part in next(self._parts([self.clean(text)], how)):
+            ids: list[int] = []
+            said = ""
+            for moment in self.reference.stream(part.sentence, how) if part.sentence is not None else ():
+                ids.append(int(moment.candidates.piece[0, 0]))
+                now = self._text(ids)
+                if now.startswith(said) and not now.endswith("\ufffd"):
+                    yield now[len(said) :]
+                    said = now
+            whole = self._text(ids) if part.sentence is not None else one_line(part.text)
+            yield whole[len(said) :] + one_line(part.gap)
+
+    def score(
+        self, pairs: Sequence[tuple[str, str]], alpha: float | None = None, length_penalty: str | None = None
+    ) -> list[Translation]:
+        """How likely given translations are: the same numbers that `translate` gives its own, with details."""
+        penalty = make_penalty(self.settings(alpha=alpha, length_penalty=length_penalty))
+        sources = self.source_vocabulary.encode_batch([self.clean(source) for source, _ in pairs])
+        targets = self.target_vocabulary.encode_batch([self.clean(target) for _, target in pairs])
+        for pair, source, target in zip(pairs, sources, targets, strict=True):
+            if max(len(source), len(target)) > self._longest_run:
+                raise DataError(
+                    f"a pair of {len(source)} and {len(target)} pieces, at most {self._longest_run} are scored: "
+                    f"split {pair[0][:60]!r}"
                 )
-            for i, best in zip(chosen, hypotheses, strict=True):
-                found[i] = best
-        return found
+        scored = force(self.models, sources, targets, with_attention=True)
+        return [
+            self._detailed(Translation(*pair, sum(each.log_probs) / penalty(len(each.log_probs))), [(s, t, each)])
+            for pair, s, t, each in zip(pairs, sources, targets, scored, strict=True)
+        ]
+
+    def clean(self, text: str) -> str:
+        """A text as the model reads it: normalised, and whole characters only."""
+        return LONE_SURROGATE.sub("\ufffd", normalise(text, self.folder.config.text.normalization))
 
     def most_pieces(self) -> int:
-        """Pieces of a source that can be read: learned positions end, and memory grows with the square."""
-        config = self.model.config
-        return min(MOST_PIECES, config.max_positions - 1) if config.positions == "learned" else MOST_PIECES
-
-    def limit(self, n_source: int, config: DecodeConfig) -> int:
-        """Pieces a translation may have, [EOS] counted (section 6.1: input + 50)."""
-        limit = (config.max_length or n_source + EXTRA_LENGTH) + 1
-        return min(limit, self.model.config.max_positions) if self.model.config.positions == "learned" else limit
+        """Pieces of a source that the model can take: no more than it was trained on, nor than it has positions for."""
+        settings = self.folder.card.get("settings", {})
+        trained = settings.get("data", {}).get("max_length", MOST_PIECES) if isinstance(settings, dict) else MOST_PIECES
+        return max(1, min(self._longest_run, trained))
 
     def unseen_words(self, text: str) -> tuple[str, ...]:
         """The words and signs of a text that were not in the training text, where the model kept those."""
         words = self.folder.words
         return () if words is None else tuple(dict.fromkeys(word for word in words_of(text) if word not in words))
+
+    def unknown_characters(self, text: str) -> tuple[str, ...]:
+        """The characters of a text that the vocabulary has no piece for: the model reads them as bytes."""
+        if self.folder.config.text.kind == "byte":
+            return ()
+        known = self.source_vocabulary.characters
+        return tuple(dict.fromkeys(c for c in text if c not in known and not c.isspace()))
+
+    @property
+    def _most_positions(self) -> int:
+        learned = [model.config.max_positions for model in self.models if model.config.positions == "learned"]
+        return min(learned, default=1 << 20)
+
+    @property
+    def _longest_run(self) -> int:
+        return min(MOST_PIECES, self._most_positions - 1)
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The pieces of each text; none of a text that has too many in any case."""
+        return self.source_vocabulary.encode_batch([text if len(text) <= MOST_CHARACTERS else "" for text in texts])
+
+    def _measure(self, texts: Sequence[str]) -> list[int]:
+        return [len(ids) or len(text) for ids, text in zip(self._encode(texts), texts, strict=True)]
+
+    def _parts(self, texts: Sequence[str], how: How) -> Iterator[list[Part]]:
+        """Each text as parts that the model can take: most are one, a blank text has none."""
+        most = self.most_pieces()
+        prefixes = [how.prefix] * len(texts) if isinstance(how.prefix, str) else how.prefix
+        if len(prefixes) != len(texts):
+            raise UsageError(f"{len(prefixes)} prefixes for {len(texts)} texts: wanted one each, or one for all")
+        for number, (text, whole, prefix) in enumerate(zip(texts, self._encode(texts), prefixes, strict=True)):
+            segments, encoded = [Segment(text, "")], [whole]
+            if not text.strip():
+                segments = []
+            elif not 0 < len(whole) <= most:
+                segments = split(text, most, self._measure)
+                encoded = self._encode([segment.text for segment in segments])
+            parts: list[Part] = []
+            for segment, ids in zip(segments, encoded, strict=bool(segments)):
+                if not 0 < len(ids) <= self._longest_run:
+                    parts.append(Part(*segment, None))
+                    continue
+                begin = self.target_vocabulary.encode(self.clean(prefix)) if prefix.strip() and not parts else []
+                if len(begin) >= self._most_positions:
+                    raise UsageError(
+                        f"a prefix of {len(begin)} pieces: this model writes at most {self._most_positions - 1}"
+                    )
+                found = [*(how.glossary.find(segment.text) if how.glossary is not None else ())]
+                free = [each for each in (protected(segment.text) if how.protect else ()) if not _overlaps(each, found)]
+                found += free  # what the glossary has is seen to already
+                wanted = self._spell(segment.text, found, how)
+                sentence = Sentence(tuple(ids), tuple(begin), wanted, number, len(parts))
+                parts.append(Part(*segment, sentence, tuple(each.term for each in found)))
+            yield parts
+
+    def _spell(self, text: str, found: Sequence[Found], how: How) -> tuple[Wanted, ...]:
+        """How terms may be written, and which pieces they come from; one that holds a forbidden word cannot be had."""
+        wanted = []
+        for term, start, end in found:
+            possible = [t for t in term.targets if not any(contains(t, bad) for bad in how.forbid)]
+            phrases = [phrase for target in possible if (phrase := self.clean(target).strip())]
+            if phrases:
+                before, until = self.source_vocabulary.encode_batch([text[:start].rstrip(), text[:end]])
+                wanted.append(self.reference.words.wanted(phrases, len(before), len(until), term.is_verbatim))
+        return tuple(wanted)
+
+    def _search(self, sentences: Sequence[Sentence], how: How) -> dict[Sentence, list[Hypothesis]]:
+        """The hypotheses of each sentence; of equal ones only the first is searched, unless translations are drawn."""
+        keys = [sentence if how.sampling is not None else sentence._replace(number=0, part=0) for sentence in sentences]
+        distinct = list(dict.fromkeys(keys))
+        if not distinct:
+            return {}
+        engine, _ = self.engine(how)
+        found = dict(zip(distinct, engine.search(distinct, how), strict=True))
+        without = [sentence for sentence in distinct if not found[sentence] and sentence.terms]
+        if without:  # their terms cannot be had
+            freed = [sentence._replace(terms=()) for sentence in without]
+            found |= zip(without, engine.search(freed, how), strict=True)
+        if not all(found.values()):
+            raise ModelError(NOT_NUMBERS)
+        return {sentence: found[key] for sentence, key in zip(sentences, keys, strict=True)}
+
+    def _text(self, ids: Sequence[int]) -> str:
+        return one_line(self.target_vocabulary.decode(ids))
+
+    def _compose(
+        self,
+        source: str,
+        clean: str,
+        parts: Sequence[Part],
+        found: Mapping[Sentence, Sequence[Hypothesis]],
+        forced: Mapping[Sentence, Forced],
+        how: How,
+    ) -> Translation:
+        """One result from the results of its parts."""
+        searched = [(part.sentence, found[part.sentence][0]) for part in parts if part.sentence is not None]
+        texts = [
+            self._text(found[part.sentence][0].ids) if part.sentence is not None else one_line(part.text)
+            for part in parts
+        ]
+        text = "".join(each + one_line(part.gap) for each, part in zip(texts, parts, strict=True))
+        missing = tuple(
+            term.source
+            for each, part in zip(texts, parts, strict=True)
+            for term in part.terms
+            if not any(
+                contains(each, self.clean(target)) and (self.clean(target) in each or not term.is_verbatim)
+                for target in term.targets
+            )
+        )
+        unseen, unknown = self.unseen_words(clean), self.unknown_characters(clean)
+        notes = {
+            "blank": not parts,
+            "split": len(parts) > 1,
+            "control_characters": clean != source and CONTROL.search(source) is not None,
+            "unseen_words": unseen,
+        }
+        source_ids = [i for sentence, _ in searched for i in sentence.ids]
+        target_ids = [i for _, best in searched for i in best.ids]
+        length = doubts.wrong_length(source_ids, target_ids)
+        flags = {
+            "invalid_characters": "\ufffd" in clean,
+            "truncated": any(best.truncated for _, best in searched),
+            "unknown_characters": unknown,
+            "repetition": doubts.loops(target_ids) and not doubts.loops(source_ids),
+            "not_translated": any(part.text and part.sentence is None for part in parts),
+            "copied": doubts.is_copy(clean, text),
+            "too_short": length == "too_short",
+            "too_long": length == "too_long",
+            "low_confidence": any(doubts.is_unsure(best.log_prob, len(best.ids) + 1) for _, best in searched),
+            "missing_term": missing,
+        }
+        alternatives: tuple[Alternative, ...] = ()
+        if len(searched) == len(parts) == 1 and (how.n_best > 1 or how.alternatives):
+            listed = found[searched[0][0]][: how.alternatives or how.n_best]
+            alternatives = tuple(Alternative(self._text(each.ids), each.score) for each in listed)
+        n_pieces = len(target_ids) + len(searched)
+        total = sum(best.log_prob for _, best in searched)
+        translation = Translation(
+            source,
+            text,
+            total / make_penalty(how.config)(n_pieces) if n_pieces else 0.0,
+            tuple(name for name, is_so in notes.items() if is_so),
+            tuple(name for name, is_so in flags.items() if is_so),
+            unseen,
+            unknown,
+            missing,
+            alternatives,
+        )
+        scored = [(sentence.ids, best.ids, forced[sentence]) for sentence, best in searched if how.details]
+        return self._detailed(translation, scored)
+
+    def _detailed(
+        self, translation: Translation, scored: Sequence[tuple[Sequence[int], Sequence[int], Forced]]
+    ) -> Translation:
+        """Pieces, their scores and the alignment; the words of several parts are counted on."""
+        links: list[tuple[int, int]] = []
+        vocabularies = (self.source_vocabulary, self.target_vocabulary)
+        before = (0, 0)
+        for source, target, each in scored:
+            assert each.attention is not None, "asked for"
+            links += [(i + before[0], j + before[1]) for i, j in align(each.attention, source, target, vocabularies)]
+            here = (len(v.decode(ids).split()) for v, ids in zip(vocabularies, (source, target), strict=True))
+            before = (before[0] + next(here), before[1] + next(here))
+        return replace(
+            translation,
+            pieces=tuple(self.target_vocabulary.piece(i) for _, target, _ in scored for i in target),
+            token_scores=tuple(p for _, _, each in scored for p in each.log_probs),
+            alignment=pharaoh(links),
+        )
+
+
+def _overlaps(one: Found, others: Sequence[Found]) -> bool:
+    return any(one.start < other.end and other.start < one.end for other in others)
+
+
+def one_line(text: str) -> str:
+    """A text without a break of any kind."""
+    return LINE_BREAKS.sub(" ", text)

@@ -1,7 +1,7 @@
 """Attention: sections 3.2.1 to 3.2.3 of the paper.
 
 The words used for the axes of every tensor in this package:
-    batch       sentences side by side
+    batch       sentences side by side                  row      hypotheses side by side, several a sentence while searching
     source      positions of the source sentence        target   positions of the target sentence
     query, key  positions that ask, positions that are asked
     head        heads of multi-head attention (h in the paper)
@@ -105,12 +105,16 @@ class MultiHeadAttention(nn.Module):
         return KeyValues(self._split_heads(self.w_k(x)), self._split_heads(self.w_v(x)))
 
     def forward(
-        self, x: Float[Tensor, "batch query d_model"], keys_values: KeyValues, mask: Mask = None
-    ) -> Float[Tensor, "batch query d_model"]:
-        """Let every position of x attend to the given keys and values."""
-        q = self._split_heads(self.w_q(x))
+        self, x: Float[Tensor, "row query d_model"], keys_values: KeyValues, mask: Mask = None
+    ) -> Float[Tensor, "row query d_model"]:
+        """Let every position of x attend to the given keys and values.
+
+        x may have several rows for each row of the keys: the hypotheses of one sentence, side by side, ask as further queries.
+        """
+        n_rows, n_queries = x.shape[:2]
+        q = self._split_heads(self.w_q(x).view(len(keys_values.k), -1, self.w_q.out_features))
         heads = self.attend(q, keys_values.k, keys_values.v, mask)
-        concat = heads.transpose(1, 2).flatten(start_dim=2)  # batch query head*d_v
+        concat = heads.transpose(1, 2).reshape(n_rows, n_queries, -1)  # row query head*d_v
         return self.w_o(concat)
 
     def _split_heads(self, x: Float[Tensor, "batch position width"]) -> Float[Tensor, "batch head position size"]:

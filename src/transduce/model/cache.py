@@ -20,34 +20,42 @@ class KeyValues(NamedTuple):
 
     def select(self, rows: Int[Tensor, " rows"]) -> "KeyValues":
         """The keys and values of some rows of the batch, in that order, repeats allowed."""
-        return KeyValues(self.k[rows], self.v[rows])
+        return KeyValues(self.k.index_select(0, rows), self.v.index_select(0, rows))
 
 
 @dataclass(frozen=True, slots=True)
 class LayerCache:
-    """One decoder layer's memory: of the target so far, and of the source."""
+    """One decoder layer's memory: of the target so far, a row each hypothesis, and of the source, a row each sentence."""
 
     target: KeyValues | None = None
     source: KeyValues | None = None
 
-    def select(self, rows: Int[Tensor, " rows"]) -> "LayerCache":
-        """The cache of some rows of the batch."""
-        return replace(
-            self,
-            target=self.target.select(rows) if self.target is not None else None,
-            source=self.source.select(rows) if self.source is not None else None,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """A decoder's memory after `length` target pieces, and which source positions may be attended to."""
+    """A decoder's memory after `length` target pieces, and which source positions may be attended to.
+
+    The target has a row for each hypothesis; the source one for each sentence, which all its hypotheses share.
+    """
 
     layers: tuple[LayerCache, ...]
     length: int = 0
-    source_mask: Bool[Tensor, "batch source"] | None = None
+    source_mask: Bool[Tensor, "sentence source"] | None = None
 
-    def select(self, rows: Int[Tensor, " rows"]) -> "Cache":
-        """The cache of some rows of the batch: how a beam keeps its survivors."""
-        mask = self.source_mask[rows] if self.source_mask is not None else None
-        return replace(self, layers=tuple(layer.select(rows) for layer in self.layers), source_mask=mask)
+    def select(self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " sentences"] | None = None) -> "Cache":
+        """The cache of some hypotheses, in that order, repeats allowed: how a beam keeps its survivors.
+
+        `sentences` are those that are still searched; left out, all of them are.
+        """
+        layers = []
+        for layer in self.layers:
+            target, source = layer.target, layer.source
+            if target is not None:
+                target = target.select(rows)
+            if source is not None and sentences is not None:
+                source = source.select(sentences)
+            layers.append(LayerCache(target, source))
+        mask = self.source_mask
+        if mask is not None and sentences is not None:
+            mask = mask[sentences]
+        return replace(self, layers=tuple(layers), source_mask=mask)

@@ -94,11 +94,11 @@ class DecoderLayer(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "batch target d_model"],
+        x: Float[Tensor, "row target d_model"],
         cache: LayerCache,
         target_mask: TargetMask,
         source_mask: SourceMask,
-    ) -> tuple[Float[Tensor, "batch target d_model"], LayerCache]:
+    ) -> tuple[Float[Tensor, "row target d_model"], LayerCache]:
         """Every position attends to the target so far, then to the source."""
         y = self.self_attention_norm.input(x)
         target = remember(cache.target, self.self_attention.keys_values(y))

@@ -1,0 +1,440 @@
+"""Translating: ours beside Hugging Face generate and CTranslate2 driven directly, the same model and sentences, interleaved.
+
+    python bench/decode.py --data DIR [--only small-32-beam4] [--rounds 5]
+
+DIR holds train.en.gz, train.de.gz and test_2016_flickr.en.gz; without it generated sentences are used. A part is a shape, a
+batch size and a search. With batch 1 each sentence is a call of its own, with batch 32 all sentences are one call and each side
+cuts its own batches of at most 32; text in, text out. Every side is a process of its own that translates all sentences when it is
+told to, so all of them meet the same noise, round by round, and the peak of memory is its own. Speed is counted in target
+pieces of each side's own best hypotheses, [EOS] included. CTranslate2 driven directly is tried with 2 workers of 1 thread and with
+1 of 2, and only the faster is measured. A JSON line per measurement and one per bar.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import random
+import statistics
+import string
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+PIECES = {"small": 8000, "base": 37_000}
+SENTENCES = {("small", 1): 32, ("small", 32): 192, ("base", 1): 8, ("base", 32): 64}
+ROUNDS = {"small": 5, "base": 3}  # unless --rounds says otherwise: the whole must end within 20 minutes
+BEAMS = {"greedy": 1, "beam4": 4}
+PARTS = {f"{shape}-{batch}-{how}": (shape, batch, how) for shape, batch in SENTENCES for how in BEAMS}
+END, EXTRA_LENGTH = 20, 50  # pieces after which translations end, about; how much longer than a source they may be
+BATCH = 32
+FITTED, PIECE_SIZE, STEEPNESS = 64, 0.3, 4.0  # see fit_end: sentences it looks at, and its settings
+WARM = {1: 4, 32: 32}  # sentences of the first round, which does not count
+TRIALS, TRIED = 3, {1: 8, 32: 64}  # rounds of each way to drive CTranslate2, and their sentences
+
+DEFAULT, INT8 = "ours default", "ours ctranslate2 int8"
+TORCH, TORCH_BF16 = "ours torch float32", "ours torch bf16"
+HUGGING_FACE, HUGGING_FACE_BF16 = "hugging face float32", "hugging face bf16"
+DIRECT, DIRECT_INT8 = "ctranslate2 float32", "ctranslate2 int8"
+THREADS = ("2x1", "1x2")  # workers x threads of each
+
+
+class Output(NamedTuple):
+    """What a side made of the sentences."""
+
+    texts: list[str]
+    n_pieces: int
+
+
+Translate = Callable[[list[str]], Output]
+
+
+def show(**row: Any) -> None:
+    print(json.dumps(row, ensure_ascii=False), flush=True)
+
+
+def bar(name: str, value: float, target: float) -> None:
+    show(bar=name, value=round(value, 3), target=target, holds=value >= target)
+
+
+# What all sides translate with.
+
+
+def read_lines(path: Path) -> list[str]:
+    return gzip.decompress(path.read_bytes()).decode().split("\n")[:-1]
+
+
+def read_texts(data: Path | None) -> tuple[list[str], list[str]]:
+    """The lines a vocabulary is learnt from, and the sentences to be translated, each once."""
+    if data is not None:
+        lines = [line for side in ("en", "de") for line in read_lines(data / f"train.{side}.gz")]
+        return lines, list(dict.fromkeys(read_lines(data / "test_2016_flickr.en.gz")))
+    from transduce.text.grammar import generate
+
+    lines = [text for pair in generate("en-it", 29_000, seed=1) for text in (pair.source, pair.target)]
+    return lines, list(dict.fromkeys(pair.source for pair in generate("en-it", 2000, seed=2)))
+
+
+def learn_vocabulary(lines: list[str], size: int) -> Any:
+    """So many pieces of a text; where it is too poor for them, random words are added to it."""
+    from transduce.text.vocabulary import learn
+
+    draw = random.Random(1)
+    while len(vocabulary := learn(lines, "bpe", size, exact=False)) < size:
+        words = ["".join(draw.choices(string.ascii_lowercase, k=draw.randint(3, 9))) for _ in range(20_000)]
+        lines = [*lines, *(" ".join(words[i : i + 20]) for i in range(0, len(words), 20))]
+    return vocabulary
+
+
+def fit_end(model: Any, sources: Sequence[Sequence[int]]) -> None:
+    """Make a model of random weights end its translations after about END pieces, some earlier and some later.
+
+    With random weights [EOS] is a piece among thousands: every translation would run into its limit, and what makes a search slow
+    or fast would not be measured: hypotheses that end, rows that are dropped, sentences of unequal length. Whether [EOS] wins is
+    a dot product with its row of the embedding, so that row is fitted by least squares on the decoder's vectors: below
+    the best of the other pieces at first, rising, equal to it at END. Random weights like to repeat a piece, so the targets it is
+    fitted on do that too, from never to always. Pieces are drawn smaller than the positions they are added to, or the vectors
+    would say too little about the place. And because [EOS] ends the sources too, a new row changes the vectors: therefore more
+    than once. The other special pieces, which no trained model writes, get a row of zeros, which never wins.
+    """
+    import torch
+
+    from transduce.data.batch import encode_source, pad
+    from transduce.text.vocabulary import EOS, PAD, SOS, SPECIAL_PIECES, UNKNOWN
+
+    weight, n_special = model.source_embedding.weight, len(SPECIAL_PIECES)
+    source = pad([encode_source(ids) for ids in sources])
+    n_rows, length = len(sources), 3 * END
+    target = torch.randint(n_special, len(weight), (n_rows, length))
+    is_repeated = torch.rand(n_rows, length) < torch.linspace(0, 1, n_rows)[:, None]
+    for place in range(1, length):
+        target[:, place] = torch.where(is_repeated[:, place], target[:, place - 1], target[:, place])
+    target[:, 0] = SOS
+    rise = (torch.arange(length) * STEEPNESS / END - (STEEPNESS - 1)).clamp(-1, 3).expand(n_rows, -1)
+    with torch.no_grad():
+        weight *= PIECE_SIZE
+        weight[[PAD, SOS, UNKNOWN]] = 0.0
+        for _ in range(3):
+            hidden = model.decode(target, model.start(source, source != PAD))[0]
+            best = model.logits(hidden[::8])[..., n_special:].amax(dim=-1).mean()
+            vectors = hidden.flatten(end_dim=1).double()
+            square = vectors.T @ vectors + 10 * torch.eye(vectors.shape[1])
+            weight[EOS] = torch.linalg.solve(square, vectors.T @ (best * rise).flatten().double()).float()
+
+
+def make_model(shape: str, lines: list[str], sentences: list[str], folder: Path) -> None:
+    """One model in the form of each side: no process pays for a conversion, neither in time nor in memory."""
+    import torch
+    import transformers
+
+    from transduce.checkpoint import FolderConfig, ModelFolder, load_model, save_model
+    from transduce.config import ModelConfig
+    from transduce.convert.ctranslate2 import convert
+    from transduce.decode.translator import Translator
+    from transduce.model import Transformer
+    from transduce.presets import preset
+
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from tests.marian import marian_of
+
+    transformers.logging.disable_progress_bar()
+    torch.manual_seed(1)
+    vocabulary = learn_vocabulary(lines, PIECES[shape])
+    config = ModelConfig(**preset(shape)["model"], vocab_size=len(vocabulary))
+    model = Transformer(config).eval()
+    fit_end(model, vocabulary.encode_batch(sentences[-FITTED:]))
+    save_model(folder / "model", ModelFolder(FolderConfig(model=config), model, vocabulary, vocabulary))
+    marian_of(model).save_pretrained(folder / "marian")
+    (folder / "ctranslate2").mkdir()
+    convert(model, folder / "ctranslate2")
+    Translator(load_model(folder / "model"), engine="ctranslate2").translate(sentences[:1])
+
+
+# The sides. Each gives a function that translates some texts in one call.
+
+
+def ours(folder: Path, beam: int, engine: Any, precision: Any) -> Translate:
+    from transduce.checkpoint import load_model
+    from transduce.decode.how import How
+    from transduce.decode.translator import Translator
+
+    translator = Translator(load_model(folder / "model"), engine=engine, precision=precision)
+    chosen, why_not = translator.engine(How(translator.settings(beam)))
+    assert why_not is None, why_not
+    search, counts = chosen.search, [0]
+
+    def counted(*arguments: Any) -> Any:
+        """The search of the engine; the pieces are counted here because a translation shows them only with its details."""
+        found = search(*arguments)
+        counts[0] += sum(len(best.ids) + (not best.truncated) for best, *_ in found)
+        return found
+
+    chosen.search = counted  # type: ignore[method-assign]
+
+    def translate(texts: list[str]) -> Output:
+        counts[0] = 0
+        return Output([each.text for each in translator.translate(texts, beam=beam)], counts[0])
+
+    return translate
+
+
+def sorted_by_length(
+    vocabulary: Any, search: Callable[[list[list[int]]], list[list[int]]], most: int | None = None
+) -> Translate:
+    """What stands around a search of pieces, as everybody writes it: like lengths together, at most so many in a batch."""
+
+    def translate(texts: list[str]) -> Output:
+        sources = vocabulary.encode_batch(texts)
+        order = sorted(range(len(texts)), key=lambda i: len(sources[i]))
+        found: list[list[int]] = []
+        for first in range(0, len(order), most or len(order)):
+            found += search([sources[i] for i in order[first : first + (most or len(order))]])
+        results = dict(zip(order, found, strict=True))
+        return Output([vocabulary.decode(results[i]) for i in range(len(texts))], sum(map(len, found)))
+
+    return translate
+
+
+def hugging_face(folder: Path, beam: int, precision: str) -> Translate:
+    import torch
+    import transformers
+
+    from transduce.data.batch import encode_source, pad
+    from transduce.model.layers import EPSILON
+    from transduce.text.vocabulary import EOS, PAD, Vocabulary
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    model = transformers.MarianMTModel.from_pretrained(folder / "marian", dtype=dtype).eval()
+    for module in model.modules():
+        if isinstance(module, torch.nn.LayerNorm):
+            module.eps = EPSILON  # their settings cannot say it
+    vocabulary = Vocabulary((folder / "model" / "sentencepiece.model").read_bytes())
+
+    def search(rows: list[list[int]]) -> list[list[int]]:
+        source = pad([encode_source(ids) for ids in rows])
+        with torch.inference_mode():
+            found = model.generate(
+                source,
+                attention_mask=(source != PAD).long(),
+                num_beams=beam,
+                do_sample=False,
+                length_penalty=1.0,
+                early_stopping=beam > 1,
+                max_new_tokens=max(map(len, rows)) + EXTRA_LENGTH,
+            )
+        return [row[1 : row.index(EOS, 1) + 1] if EOS in row[1:] else row[1:] for row in found.tolist()]
+
+    return sorted_by_length(vocabulary, search, BATCH)
+
+
+def direct(folder: Path, beam: int, precision: str, threads: str) -> Translate:
+    import ctranslate2
+
+    from transduce.text.vocabulary import Vocabulary
+
+    workers, each = map(int, threads.split("x"))
+    translator = ctranslate2.Translator(
+        str(folder / "ctranslate2"),
+        device="cpu",
+        compute_type="int8_float32" if precision == "int8" else "float32",
+        inter_threads=workers,
+        intra_threads=each,
+    )
+    vocabulary = Vocabulary((folder / "model" / "sentencepiece.model").read_bytes())
+
+    def search(rows: list[list[int]]) -> list[list[int]]:
+        results = translator.translate_batch(
+            [[str(i) for i in row] for row in rows],
+            max_batch_size=BATCH,
+            batch_type="examples",
+            beam_size=beam,
+            length_penalty=1.0,
+            max_input_length=0,
+            max_decoding_length=max(map(len, rows)) + EXTRA_LENGTH + 1,
+            return_end_token=True,
+        )
+        return [[int(piece) for piece in result.hypotheses[0]] for result in results]
+
+    return sorted_by_length(vocabulary, search)
+
+
+def has_bfloat16() -> bool:
+    """Whether the processor multiplies in bfloat16."""
+    import torch
+
+    from transduce import hardware
+
+    return hardware.has_bfloat16(torch.device("cpu"))
+
+
+def peak_memory() -> int:
+    """The most megabytes this process ever held."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) >> 10
+
+
+def serve(side: str, part: str, folder: Path) -> None:
+    """One side: translate as many sentences as each line says; answer with seconds, pieces, memory and the translations."""
+    shape, batch, how = PARTS[part]
+    beam = BEAMS[how]
+    if side.startswith("ours"):
+        _, engine, precision = {DEFAULT: "ours auto float32"}.get(side, side).split()
+        translate = ours(folder, beam, engine, precision)
+    elif side.startswith("hugging face"):
+        translate = hugging_face(folder, beam, side.split()[2])
+    else:
+        _, precision, threads = side.split()
+        translate = direct(folder, beam, precision, threads)
+    texts = json.loads((folder / "sentences.json").read_text())[: SENTENCES[shape, batch]]
+    for line in sys.stdin:
+        asked = texts[: json.loads(line)["sentences"]]
+        calls = [[text] for text in asked] if batch == 1 else [asked]
+        started = time.perf_counter()
+        outputs = [translate(call) for call in calls]
+        seconds = time.perf_counter() - started
+        found = [text for output in outputs for text in output.texts]
+        pieces = sum(output.n_pieces for output in outputs)
+        print(json.dumps({"seconds": seconds, "pieces": pieces, "memory": peak_memory(), "texts": found}), flush=True)
+
+
+class Side:
+    """A process that translates all sentences of a part when told."""
+
+    def __init__(self, name: str, part: str, folder: Path) -> None:
+        self.name, self.memory, self.pieces = name, 0, 0
+        self.texts: list[str] = []
+        self.rates: list[float] = []
+        command = [sys.executable, __file__, "--side", name, "--only", part, "--folder", str(folder)]
+        environment = {**os.environ, "GOMP_SPINCOUNT": "10000"}  # as the command line does; for all sides
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def round(self, n_sentences: int) -> float:
+        """Pieces a second of one round."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"sentences": n_sentences}) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.name}: the process ended with code {self._process.wait()}")
+        answer = json.loads(line)
+        self.memory, self.pieces, self.texts = answer["memory"], answer["pieces"], answer["texts"]
+        return self.pieces / answer["seconds"]
+
+    @property
+    def speed(self) -> float:
+        return statistics.median(self.rates)
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def faster(name: str, part: str, folder: Path) -> Side:
+    """CTranslate2 driven directly, in the faster of the ways to use the cores; the other processes are ended."""
+    sides = [Side(f"{name} {threads}", part, folder) for threads in THREADS]
+    batch = PARTS[part][1]
+    for side in sides:
+        side.round(WARM[batch])
+    speed = dict.fromkeys(sides, 0.0)
+    for _ in range(TRIALS):
+        for side in sides:
+            speed[side] = max(speed[side], side.round(TRIED[batch]))
+    best = max(sides, key=lambda side: speed[side])
+    show(
+        part=part, side=name, chosen=best.name, **{side.name.split()[-1]: round(value) for side, value in speed.items()}
+    )
+    for side in sides:
+        if side is not best:
+            side.end()
+    return best
+
+
+def compare(part: str, folder: Path, rounds: int) -> None:
+    """All sides of a part, one round each in turn."""
+    shape, batch, _ = PARTS[part]
+    n = SENTENCES[shape, batch]
+    names = [TORCH, DEFAULT, INT8, HUGGING_FACE]
+    names += [TORCH_BF16, HUGGING_FACE_BF16] if has_bfloat16() else []
+    sides = {name: faster(name, part, folder) for name in (DIRECT, DIRECT_INT8)}
+    sides |= {name: Side(name, part, folder) for name in names}
+    for name in names:
+        sides[name].round(WARM[batch])
+    for number in range(rounds):
+        for side in sides.values() if number % 2 else reversed(sides.values()):
+            side.rates.append(side.round(n))
+    for side in sides.values():
+        side.end()
+    for side in sides.values():
+        show(
+            part=part,
+            side=side.name,
+            rounds=rounds,
+            sentences=n,
+            pieces_per_sentence=round(side.pieces / n, 1),
+            tokens_per_second=round(side.speed),
+            peak_memory_mb=side.memory,
+        )
+
+    def ratio(mine: str, other: str) -> float:
+        """The median over rounds of one side against another."""
+        return statistics.median(a / b for a, b in zip(sides[mine].rates, sides[other].rates, strict=True))
+
+    def same(mine: str, other: str) -> float:
+        """The share of sentences that two sides translate alike."""
+        return round(sum(a == b for a, b in zip(sides[mine].texts, sides[other].texts, strict=True)) / n, 3)
+
+    show(
+        part=part,
+        same_as_hugging_face=same(TORCH, HUGGING_FACE),
+        default_same_as_torch=same(DEFAULT, TORCH),
+        default_same_as_ctranslate2=same(DEFAULT, DIRECT),
+        int8_vs_ctranslate2_int8=round(ratio(INT8, DIRECT_INT8), 3),
+    )
+    bar(f"default engine vs CTranslate2 driven directly, {part}", ratio(DEFAULT, DIRECT), 0.97)
+    if batch == BATCH:
+        best = max((name for name in (TORCH, TORCH_BF16) if name in sides), key=lambda name: sides[name].speed)
+        bar(f"torch vs Hugging Face float32, {part}", ratio(TORCH, HUGGING_FACE), 1.5)
+        bar(
+            f"torch best precision ({best.split()[-1]}) vs Hugging Face float32, {part}",
+            ratio(best, HUGGING_FACE),
+            2.5,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--only", choices=list(PARTS))
+    parser.add_argument("--rounds", type=int, help=f"of each part; left out: {ROUNDS}")
+    parser.add_argument("--side", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.side:
+        serve(arguments.side, arguments.only, arguments.folder)
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        os.environ["XDG_CACHE_HOME"] = str(Path(temporary) / "cache")  # the user's own stays as it is
+        lines, sentences = read_texts(arguments.data)
+        parts = [arguments.only] if arguments.only else list(PARTS)
+        for shape in dict.fromkeys(PARTS[part][0] for part in parts):
+            folder = Path(temporary) / shape
+            folder.mkdir()
+            make_model(shape, lines, sentences, folder)
+            (folder / "sentences.json").write_text(json.dumps(sentences))
+            for part in parts:
+                if PARTS[part][0] == shape:
+                    compare(part, folder, arguments.rounds or ROUNDS[shape])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Weights and vocabularies out to other programs' formats, and nothing else."""

@@ -1,0 +1,297 @@
+"""Terms that must be written and words that must not: against brute force on hand-made tables, and with the built-in model."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import pytest
+import torch
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+
+from transduce import evaluate
+from transduce.config import DecodeConfig
+from transduce.decode.constraints import Constraints, Demand, allocate
+from transduce.decode.engines import Sentence
+from transduce.decode.how import How
+from transduce.decode.load import load
+from transduce.decode.search import NEVER, Hypothesis, power_penalty, search
+from transduce.decode.translator import Translator
+from transduce.decode.words import Wanted, Words
+from transduce.text.grammar import generate
+from transduce.text.phrases import Glossary, contains
+from transduce.text.vocabulary import EOS, SOS
+
+SURFACES = ["", "", "", "", " a", " b", "x"]  # [PAD] [SOS] [EOS] [UNK], two that begin a word and one that continues it
+TEXT = (4, 5, 6)
+SPELLINGS = {"a": (4,), "bx": (5, 6), "b b": (5, 5)}
+HELD_OUT = list(generate("en-it", 500, seed=123, split="held-out"))
+SOURCES = [pair.source for pair in HELD_OUT]
+
+
+class Letters(Words):
+    """Pieces of a vocabulary that is made by hand."""
+
+    def __init__(self) -> None:
+        self.surfaces = SURFACES
+
+
+WORDS = Letters()
+
+
+def demand(terms: Sequence[str]) -> Demand | None:
+    wanted = [Wanted((term,), (), (SPELLINGS[term],), i, i + 1) for i, term in enumerate(terms)]
+    return Demand(wanted, WORDS) if wanted else None
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """The cache of a fake model: the seed of each row and all it has read; it attends to all alike."""
+
+    rows: tuple[tuple[int, ...], ...]
+
+    def select(self, rows: torch.Tensor, sentences: torch.Tensor | None = None) -> "Prefixes":
+        return Prefixes(tuple(self.rows[i] for i in rows.tolist()))
+
+    @property
+    def attention(self) -> torch.Tensor:
+        return torch.full((len(self.rows), 5), 0.2)
+
+
+def next_log_probs(seed: int, prefix: tuple[int, ...]) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(hash((seed, prefix)) % 2**31)
+    logits = torch.full((len(SURFACES),), NEVER)
+    logits[[EOS, *TEXT]] = 2 * torch.randn(4, generator=generator)
+    return torch.log_softmax(logits, dim=-1)
+
+
+def table_step(ids: torch.Tensor, cache: Prefixes) -> tuple[torch.Tensor, Prefixes]:
+    rows = tuple((*prefix, piece) for prefix, piece in zip(cache.rows, ids.tolist(), strict=True))
+    return torch.stack([next_log_probs(prefix[0], prefix[1:]) for prefix in rows]), Prefixes(rows)
+
+
+def constrained(
+    seeds: Sequence[int], terms: Sequence[Sequence[str]], limits: Sequence[int], width: int
+) -> list[list[Hypothesis]]:
+    constraints = Constraints([demand(each) for each in terms], limits)
+    return search(
+        table_step,
+        Prefixes(tuple((seed,) for seed in seeds)),
+        limits,
+        width=width,
+        select=constraints.select,
+        rules=[constraints.rule],
+        penalty=power_penalty(1.0),
+    )
+
+
+def has(ids: Sequence[int], terms: Sequence[str]) -> bool:
+    """Whether what was written has each term as whole words, and one that is wanted twice twice."""
+    words = "".join(SURFACES[i] for i in ids).split()
+    return all(
+        sum(words[i : i + n] == term.split() for i in range(len(words))) >= terms.count(term)
+        for term in terms
+        for n in [len(term.split())]
+    )
+
+
+TERMS = st.lists(st.sampled_from(["a", "bx"]), max_size=2).flatmap(
+    lambda terms: st.sampled_from([terms, [*terms, "b b"]])
+)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 999), TERMS, st.integers(1, 6))
+@example(0, ["a", "bx"], 4)
+@example(0, ["bx", "bx"], 5)
+@example(0, ["bx", "b b"], 6)  # "b bx b b": the second word seems to meet one term, then grows into the other
+def test_a_wide_beam_finds_all_that_hold_the_terms_and_nothing_else(seed: int, terms: list[str], limit: int) -> None:
+    everything = [ids for n in range(limit) for ids in product(TEXT, repeat=n)]
+    [found] = constrained([seed], [terms], [limit], width=len(everything) + 7)
+    assert {hypothesis.ids for hypothesis in found} == {ids for ids in everything if has(ids, terms)}
+    for hypothesis in found:
+        written = (SOS, *hypothesis.ids, EOS)
+        steps = [float(next_log_probs(seed, written[: t + 1])[written[t + 1]]) for t in range(len(written) - 1)]
+        assert hypothesis.log_prob == pytest.approx(sum(steps), abs=1e-4)
+        assert hypothesis.score == pytest.approx(sum(steps) / len(steps), abs=1e-4)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 999), TERMS, st.integers(1, 4), st.integers(0, 5))
+def test_a_narrow_beam_finds_some_wherever_there_are_any(seed: int, terms: list[str], width: int, room: int) -> None:
+    limit = sum(len(SPELLINGS[term]) for term in terms) + room + 1
+    [found] = constrained([seed], [terms], [limit], width)
+    assert found
+    assert all(has(hypothesis.ids, terms) for hypothesis in found)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 999), TERMS, st.integers(2, 8)), min_size=1, max_size=5), st.integers(1, 4))
+def test_a_batch_gives_each_sentence_what_it_gets_alone_with_terms_or_without(
+    sentences: list[tuple[int, list[str], int]], width: int
+) -> None:
+    seeds, terms, limits = zip(*sentences, strict=True)
+    together = constrained(seeds, terms, limits, width)
+    for i, (seed, own, limit) in enumerate(sentences):
+        assert together[i] == constrained([seed], [own], [limit], width)[0]
+        if not own:
+            plain = search(table_step, Prefixes(((seed,),)), [limit], width=width, penalty=power_penalty(1.0))
+            assert together[i] == plain[0]
+
+
+def test_banks_take_turns_the_fullest_first_and_what_is_impossible_is_last() -> None:
+    bank = torch.tensor([[0, 0, 0, 1, 1, 2, 2]])
+    score = torch.tensor([[-1.0, -2.0, -3.0, -4.0, NEVER, -9.0, -8.0]])
+    # the best of each: bank 2 first, then by score; then the second of each; then the third
+    assert allocate(bank, score).tolist() == [[6, 0, 3, 5, 1, 2, 4]]
+
+
+def test_one_bank_is_plain_beam_search() -> None:
+    score = torch.tensor([[-3.0, -1.0, NEVER, -2.0]])
+    assert allocate(torch.zeros(1, 4, dtype=torch.long), score).tolist() == [[1, 3, 0, 2]]
+
+
+def test_each_sentence_has_banks_of_its_own() -> None:
+    bank = torch.tensor([[0, 1, 1], [3, 3, 0]])
+    score = torch.tensor([[-1.0, -5.0, -4.0], [-5.0, -4.0, -1.0]])
+    assert allocate(bank, score).tolist() == [[2, 0, 1], [1, 2, 0]]
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return load(engine="torch")
+
+
+def terms_of(
+    n: int, chance: random.Random, source: str, target: str, links: Sequence[tuple[int, int]]
+) -> Glossary | None:
+    """Words of a sentence that are linked to one word only, with that word."""
+    from_words, to_words = source.split(), target.split()
+    lower = [word.lower() for word in from_words]
+    one = [
+        (i, j)
+        for i, j in links
+        if sum(i == k for k, _ in links) == sum(j == k for _, k in links) == lower.count(lower[i]) == 1
+        and from_words[i].isalpha()
+        and "'" not in to_words[j]
+    ]
+    chosen = chance.sample(one, min(n, len(one)))
+    return Glossary([(from_words[i], (to_words[j].strip("?"),)) for i, j in chosen]) if chosen else None
+
+
+def test_two_terms_a_sentence_are_all_met_and_bleu_is_not_lower(translator: Translator) -> None:
+    """500 held-out sentences of the grammar, which knows the alignment."""
+    how = How(translator.settings(beam=4))
+    chance = random.Random(0)
+    glossaries = [terms_of(2, chance, pair.source, pair.target, pair.alignment) for pair in HELD_OUT]
+    sentences = [
+        Sentence(
+            tuple(translator.source_vocabulary.encode(source)),
+            terms=translator._spell(source, list(glossary.find(source)), how) if glossary else (),
+        )
+        for source, glossary in zip(SOURCES, glossaries, strict=True)
+    ]
+    assert sum(len(sentence.terms) for sentence in sentences) > 800
+    found = [
+        translator.target_vocabulary.decode(hypotheses[0].ids)
+        for hypotheses in translator.reference.search(sentences, how)
+    ]
+    for text, glossary in zip(found, glossaries, strict=True):
+        assert glossary is None or all(contains(text, term.targets[0]) for term in glossary.terms)
+    plain = [translation.text for translation in translator.translate(SOURCES, beam=4)]
+    references = [pair.target for pair in HELD_OUT]
+    assert evaluate.bleu(found, references).value >= evaluate.bleu(plain, references).value
+
+
+def test_a_sentence_without_the_term_is_translated_as_without_a_glossary(translator: Translator) -> None:
+    glossary = Glossary([("cat", ("micio",))])
+    texts = [*SOURCES[:15], "Your cat is a lovely cat", *SOURCES[15:30]]
+    for with_terms, plain in zip(
+        translator.translate(texts, glossary=glossary), translator.translate(texts), strict=True
+    ):
+        if not contains(plain.source, "cat"):
+            assert with_terms.text == plain.text
+            assert with_terms.score == pytest.approx(plain.score, abs=1e-4)
+        assert with_terms.missing == ()
+    [found] = translator.translate(["Your cat is a lovely cat"], glossary=glossary)
+    assert found.text.split().count("micio") == 2, "as often as it stands there"
+
+
+@pytest.mark.parametrize("targets", [("micio", "gattino"), ("gattino", "micio"), ("micio bello", "gattino")])
+def test_of_several_translations_of_a_term_one_is_written(translator: Translator, targets: tuple[str, ...]) -> None:
+    [found] = translator.translate(["The cat sleeps"], glossary=Glossary([("cat", targets)]))
+    assert any(contains(found.text, target) for target in targets)
+    assert found.missing == ()
+
+
+def test_what_must_not_be_translated_is_not(translator: Translator) -> None:
+    glossary = Glossary([("Acme Corp", ()), ("dog", ())])
+    texts = ["Acme Corp sleeps", "I love Acme Corp and my dog", "Does Acme Corp love the dog?"]
+    for found in translator.translate(texts, glossary=glossary):
+        assert "Acme Corp" in found.text
+        assert "dog" not in found.source or contains(found.text, "dog")
+        assert found.missing == ()
+
+
+def test_a_term_for_which_there_is_no_room_is_reported_and_the_rest_is_as_without(translator: Translator) -> None:
+    glossary = Glossary([("cat", ("supercalifragilistico",))])
+    [found] = translator.translate(["The cat sleeps"], glossary=glossary, max_length=3)
+    [plain] = translator.translate(["The cat sleeps"], max_length=3)
+    assert (found.text, found.missing) == (plain.text, ("cat",))
+    assert "missing_term" in found.flags
+    assert "missing_term" not in plain.flags
+
+
+def test_a_term_that_holds_a_forbidden_word_is_reported(translator: Translator) -> None:
+    glossary = Glossary([("cat", ("bel Micio",)), ("sleeps", ("dorme",))])
+    [found] = translator.translate(["The cat sleeps"], glossary=glossary, forbid=["micio"])
+    assert found.missing == ("cat",)
+    assert not contains(found.text, "micio")
+    assert contains(found.text, "dorme")
+
+
+@settings(deadline=None, max_examples=15, phases=[Phase.explicit, Phase.generate])  # to shrink takes minutes
+@given(st.data())
+def test_a_forbidden_phrase_is_never_written_however_it_is_spelled(translator: Translator, data: st.DataObject) -> None:
+    """Phrases that the model would write, of one word to three, in some case or other; for 8 sentences at once."""
+    some = data.draw(st.lists(st.sampled_from(HELD_OUT), min_size=1, max_size=8))
+    phrases = []
+    for pair in some:
+        words = pair.target.replace("?", " ?").split()
+        start = data.draw(st.integers(0, len(words) - 1))
+        phrase = " ".join(words[start : start + data.draw(st.integers(1, 3))])
+        phrases.append(data.draw(st.sampled_from([str, str.upper, str.lower, str.title]))(phrase))
+    for beam in (1, 4):
+        for found in translator.translate([pair.source for pair in some], beam=beam, forbid=phrases):
+            assert not any(contains(found.text, phrase) for phrase in phrases), (found.text, phrases)
+
+
+def test_forbidding_other_words_changes_nothing(translator: Translator) -> None:
+    plain = translator.translate(SOURCES[:40])
+    assert [t.text for t in translator.translate(SOURCES[:40], forbid=["zzz", "gatt", "dor me"])] == [
+        t.text for t in plain
+    ]
+
+
+PROTECTED = ["7", "1,234.56", "12:30", "https://example.org/a?b=c", "www.example.org", "maria.rossi@example.co.uk"]
+PROTECTED += ["{name}", "${name}", "%s", "%d", "%(name)s", "%-5.2f"]
+
+
+@pytest.mark.parametrize("form", ["I love {}", "My friend sees {} every day", "Does Maria love {}?", "{} sleeps"])
+def test_numbers_addresses_and_placeholders_survive(translator: Translator, form: str) -> None:
+    texts = [form.replace("{}", token) for token in PROTECTED]
+    for token, found in zip(PROTECTED, translator.translate(texts, protect=True), strict=True):
+        assert token in found.text
+        assert found.missing == ()
+
+
+def test_several_of_them_survive_together(translator: Translator) -> None:
+    [found] = translator.translate(["I see 3 cats, {name} and maria@example.org at 12:30"], protect=True)
+    for token in ("3", "{name}", "maria@example.org", "12:30"):
+        assert token in found.text
+
+
+def test_the_settings_of_the_model_serve_where_nothing_is_said(translator: Translator) -> None:
+    assert translator.settings() == translator.decode_config
+    assert translator.settings(beam=7) == DecodeConfig(**{**translator.decode_config.model_dump(), "beam": 7})

@@ -1,0 +1,264 @@
+"""The CTranslate2 engine: converted once and checked, never into the model folder, and honest about what it cannot do."""
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from transduce.checkpoint import BUILTIN, FolderConfig, ModelFolder, load_model, save_model
+from transduce.config import DecodeConfig, ModelConfig
+from transduce.convert.ctranslate2 import POSITIONS, convert
+from transduce.decode import fast
+from transduce.decode.engines import Sentence, TorchEngine
+from transduce.decode.fast import FastEngine, cache_folder, why_not_fast
+from transduce.decode.how import How
+from transduce.decode.sample import Sampling
+from transduce.decode.search import Hypothesis
+from transduce.decode.translator import Translator
+from transduce.errors import ModelError, UsageError
+from transduce.model import Transformer
+from transduce.storage import sha256
+from transduce.text.grammar import generate
+from transduce.text.phrases import Glossary
+
+SOURCES = [pair.source for pair in generate("en-it", 100, seed=77, split="held-out")]
+PLAIN = How(DecodeConfig())
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder of the user's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def small(untrained_folder: ModelFolder, tmp_path: Path) -> Path:
+    """A model folder, quick to convert."""
+    save_model(tmp_path / "model", untrained_folder)
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Where models were converted to, one each time."""
+    made: list[Path] = []
+
+    def counted(model: Transformer, folder: Path) -> None:
+        made.append(folder)
+        convert(model, folder)
+
+    monkeypatch.setattr(fast, "convert", counted)
+    return made
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {str(path): sha256(path.read_bytes()) for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def open_fast(folder: Path, said: list[str], **asked: Any) -> FastEngine:
+    engine, reason = Translator(load_model(folder), engine="auto", say=said.append, **asked).engine(PLAIN)
+    assert isinstance(engine, FastEngine), reason
+    return engine
+
+
+def test_a_model_is_converted_once_into_the_cache_and_its_folder_stays_as_it_was(
+    cache: Path, small: Path, conversions: list[Path]
+) -> None:
+    before = contents(small)
+    said: list[str] = []
+    open_fast(small, said)
+    [where] = (cache / "transduce" / "ctranslate2").iterdir()
+    assert where == cache_folder(load_model(small).fingerprint or "")
+    parity = json.loads((where / "parity.json").read_text())
+    assert parity["largest_difference"] < 1e-4
+    assert len(said) == 1
+    assert said[0].startswith(f"converted for CTranslate2, once: {where} (largest difference from torch ")
+    open_fast(small, said)
+    assert (len(said), len(conversions)) == (1, 1)
+    assert contents(small) == before
+
+
+def test_without_xdg_cache_home_the_cache_is_below_the_home_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder("x").parent == tmp_path / ".cache" / "transduce" / "ctranslate2"
+    assert cache_folder("x") != cache_folder("y")
+
+
+def test_other_weights_are_another_folder(cache: Path, small: Path, untrained_folder: ModelFolder) -> None:
+    open_fast(small, [])
+    with torch.no_grad():
+        next(untrained_folder.model.parameters())[5] += 1
+    save_model(small.parent / "other", untrained_folder)
+    open_fast(small.parent / "other", [])
+    assert len(list((cache / "transduce" / "ctranslate2").iterdir())) == 2
+
+
+@pytest.mark.parametrize("size", [0, 1000])
+def test_a_damaged_cache_is_converted_again_with_a_word(
+    cache: Path, small: Path, conversions: list[Path], size: int
+) -> None:
+    open_fast(small, [])
+    [where] = (cache / "transduce" / "ctranslate2").iterdir()
+    whole = contents(where)
+    (where / "model.bin").write_bytes((where / "model.bin").read_bytes()[:size])
+    said: list[str] = []
+    open_fast(small, said)
+    assert said[0].startswith(f"{where} cannot be loaded (")
+    assert said[0].endswith("): converting again")
+    assert said[1].startswith("converted for CTranslate2, once: ")
+    assert len(conversions) == 2
+    assert contents(where) == whole
+    assert [path.name for path in where.parent.iterdir()] == [where.name]
+
+
+def test_a_conversion_that_was_interrupted_is_made_anew(cache: Path, small: Path, conversions: list[Path]) -> None:
+    where = cache_folder(load_model(small).fingerprint or "")
+    where.mkdir(parents=True)
+    (where / "model.bin").write_bytes(b"half")
+    open_fast(small, [])
+    assert len(conversions) == 1
+    assert (where / "parity.json").is_file()
+
+
+def test_a_cache_that_cannot_be_written_serves_this_time_with_a_word(
+    cache: Path, small: Path, conversions: list[Path]
+) -> None:
+    cache.write_text("a file where a folder is wanted")
+    for n in (1, 2):
+        said: list[str] = []
+        engine = open_fast(small, said)
+        assert said == [
+            f"{cache / 'transduce' / 'ctranslate2'} cannot be written (Not a directory): "
+            "the model is converted for this time only"
+        ]
+        assert len(conversions) == n
+        assert engine.search([Sentence((7, 8, 9))], PLAIN)[0]
+        assert not conversions[-1].exists()
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conversion that gets one matrix wrong."""
+
+    def wrong(model: Transformer, folder: Path) -> None:
+        spoiled = copy.deepcopy(model)
+        with torch.no_grad():
+            next(spoiled.decoder.layers[0].feed_forward.parameters()).mul_(1.5)
+        convert(spoiled, folder)
+
+    monkeypatch.setattr(fast, "convert", wrong)
+
+
+def test_a_conversion_that_gives_other_numbers_is_not_used_and_the_reason_is_told(
+    cache: Path, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoil(monkeypatch)
+    engine, reason = Translator(load_model(small), engine="auto").engine(PLAIN)
+    assert isinstance(engine, TorchEngine)
+    assert reason is not None
+    assert reason.startswith("CTranslate2 gives other numbers than torch for this model, by ")
+    assert list((cache / "transduce" / "ctranslate2").iterdir()) == []
+    with pytest.raises(UsageError, match=r"CTranslate2 gives other numbers than torch .*; leave out --engine and"):
+        Translator(load_model(small), engine="ctranslate2").engine(PLAIN)
+
+
+def how(**asked: Any) -> How:
+    return How(DecodeConfig(**asked.pop("config", {})), **asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"config": {"length_penalty": "paper"}}, "CTranslate2 has no length penalty as in the paper"),
+        ({"sampling": Sampling()}, "CTranslate2 has no draws that follow a seed"),
+        ({"alternatives": 2}, "CTranslate2 has no alternatives"),
+        ({"no_repeat": 3}, "CTranslate2 has no n-gram blocking"),
+        ({"forbid": ("gatto",)}, "CTranslate2 has no forbidden words"),
+        ({"config": {"max_length": POSITIONS}}, f"CTranslate2 has no translations of {POSITIONS} pieces"),
+        ({"glossary": Glossary([("cat", ("gatto",))])}, "CTranslate2 has no terms that are guaranteed"),
+        ({"protect": True}, "CTranslate2 has no terms that are guaranteed"),
+        ({"prefix": "Il"}, "CTranslate2 has no forced prefixes"),
+    ],
+)
+def test_what_ctranslate2_cannot_do_is_done_by_torch_and_told_or_refused(asked: dict[str, Any], reason: str) -> None:
+    folder = load_model(BUILTIN)
+    assert why_not_fast([folder], how(**asked)) == reason
+    engine, told = Translator(folder, engine="auto").engine(how(**asked))
+    assert isinstance(engine, TorchEngine)
+    assert told == reason
+    with pytest.raises(UsageError, match=f"{reason}; leave out --engine and --precision for the torch engine"):
+        Translator(folder, engine="ctranslate2").engine(how(**asked))
+
+
+def test_models_that_ctranslate2_cannot_take_are_named(
+    untrained_folder: ModelFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = load_model(BUILTIN)
+    assert why_not_fast([folder], PLAIN) is None
+    assert why_not_fast([folder, folder], PLAIN) == "CTranslate2 has no ensembles"
+    assert why_not_fast([untrained_folder], PLAIN) == "the model is not in a folder yet"
+    config = ModelConfig(**{**untrained_folder.config.model.model_dump(), "d_k": 7, "d_v": 5})
+    odd = replace(untrained_folder, config=FolderConfig(model=config), model=Transformer(config), fingerprint="x")
+    reason = "CTranslate2 cannot hold this model: its heads are not d_model / n_heads wide"
+    assert why_not_fast([odd], PLAIN) == reason
+    with pytest.raises(ModelError, match=reason):
+        convert(Transformer(config), tmp_path)
+    monkeypatch.setattr(fast, "is_installed", lambda: False)
+    assert why_not_fast([folder], PLAIN) == "CTranslate2 is not installed: pip install 'transduce[fast]'"
+
+
+def test_int8_translates_nearly_as_float32_does() -> None:
+    """100 held-out sentences; not one less than 95 alike."""
+    folder = load_model(BUILTIN)
+    rough = Translator(folder, engine="auto", precision="int8")
+    assert str(rough.engine(PLAIN)[0]).startswith("ctranslate2, int8, threads: ")
+    exact = Translator(folder).translate(SOURCES)
+    found = rough.translate(SOURCES)
+    assert [t.score for t in found] != [t.score for t in exact]
+    assert sum(a.text == b.text for a, b in zip(found, exact, strict=True)) >= 95
+
+
+def test_int8_is_not_swapped_for_something_else() -> None:
+    with pytest.raises(UsageError, match="torch has no int8: leave out --engine, or --precision"):
+        Translator(load_model(BUILTIN), engine="torch", precision="int8")
+    with pytest.raises(UsageError, match="CTranslate2 has no alternatives; leave out --engine and --precision"):
+        Translator(load_model(BUILTIN), precision="int8", engine="auto").translate(["I love you"], alternatives=2)
+
+
+def test_a_translation_that_reached_its_maximum_length_is_the_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = load_model(BUILTIN)
+    quick, reference = Translator(folder, engine="ctranslate2"), Translator(folder)
+    asked: list[int] = []
+    search: Callable[..., list[list[Hypothesis]]] = TorchEngine.search
+
+    def counted(self: TorchEngine, sentences: list[Sentence], how: How) -> list[list[Hypothesis]]:
+        asked.append(len(sentences))
+        return search(self, sentences, how)
+
+    monkeypatch.setattr(TorchEngine, "search", counted)
+    assert [t.flags for t in quick.translate(SOURCES[:30])] == [()] * 30
+    assert asked == [0]
+    cut = quick.translate(SOURCES[:30], max_length=4)
+    assert asked[1] >= sum("truncated" in t.flags for t in cut) > 10
+    wanted = reference.translate(SOURCES[:30], max_length=4)
+    assert [(t.text, t.flags) for t in cut] == [(t.text, t.flags) for t in wanted]
+    assert [t.score for t in cut] == pytest.approx([t.score for t in wanted], abs=1e-4)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_both_engines_rank_by_the_same_penalty(alpha: float) -> None:
+    """Within 1e-4 nats a piece; scores without a penalty are sums."""
+    folder = load_model(BUILTIN)
+    found = [Translator(folder, engine=name).translate(SOURCES[:40], alpha=alpha) for name in ("torch", "ctranslate2")]
+    for ours, theirs in zip(*found, strict=True):
+        assert ours.text == theirs.text
+        n_pieces = len(folder.target_vocabulary.encode(ours.text)) + 1
+        assert ours.score == pytest.approx(theirs.score, abs=1e-4 * n_pieces ** (1 - alpha))

@@ -1,0 +1,94 @@
+"""A model as Hugging Face's MarianMTModel holds it: settings and weights by their names there. For tests and benches."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transduce.model import Transformer
+from transduce.model.attention import MultiHeadAttention
+from transduce.model.layers import EPSILON, DecoderLayer, EncoderLayer
+from transduce.text.vocabulary import EOS, PAD, SOS
+
+
+def to_marian(model: Transformer) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The arguments of MarianConfig, and the weights for `load_state_dict` (its position tables are its own).
+
+    Marian has all sines first and then all cosines, where the paper has them in turns: the d_model axis of every weight is put
+    into that order, which changes no result. Its attention has biases, which are zero here.
+    Its LayerNorm has an epsilon of 1e-5, which its settings cannot change; ours is 1e-6.
+    """
+    config = model.config
+    assert config.norm == "post"
+    assert config.positions == "sinusoidal"
+    assert config.target_vocab_size is None
+    order = torch.cat((torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)))
+    embedding = model.source_embedding.weight.detach()[:, order]
+    weights = {
+        **{f"{place}.weight": embedding for place in ("model.shared", "lm_head")},
+        **{f"model.{stack}.embed_tokens.weight": embedding for stack in ("encoder", "decoder")},
+        "final_logits_bias": torch.zeros(1, len(embedding)),
+    }
+    for i, layer in enumerate(model.encoder):
+        weights |= _layer(layer, f"model.encoder.layers.{i}", order)
+    for i, layer in enumerate(model.decoder.layers):
+        weights |= _layer(layer, f"model.decoder.layers.{i}", order)
+    settings = {
+        "vocab_size": len(embedding),
+        "d_model": config.d_model,
+        "activation_function": "relu",
+        "scale_embedding": True,
+        "dropout": 0.0,
+        "pad_token_id": PAD,
+        "eos_token_id": EOS,
+        "forced_eos_token_id": EOS,
+        "decoder_start_token_id": SOS,
+        **{f"{stack}_layers": config.n_layers for stack in ("encoder", "decoder")},
+        **{f"{stack}_attention_heads": config.n_heads for stack in ("encoder", "decoder")},
+        **{f"{stack}_ffn_dim": config.d_ff for stack in ("encoder", "decoder")},
+    }
+    return settings, weights
+
+
+def _layer(layer: EncoderLayer | DecoderLayer, name: str, order: Tensor) -> dict[str, Tensor]:
+    parts = {"self_attn": (layer.self_attention, layer.self_attention_norm)}
+    if isinstance(layer, DecoderLayer) and layer.cross_attention is not None:
+        parts["encoder_attn"] = (layer.cross_attention, layer.cross_attention_norm)
+    weights: dict[str, Tensor] = {}
+    for part, (attention, norm) in parts.items():
+        weights |= _attention(attention, f"{name}.{part}", order)
+        weights |= _ordered(norm.norm, f"{name}.{part}_layer_norm", order)
+    weights |= _ordered(layer.feed_forward_norm.norm, f"{name}.final_layer_norm", order)
+    weights[f"{name}.fc1.weight"] = layer.feed_forward.w_1.weight.detach()[:, order]
+    weights[f"{name}.fc1.bias"] = layer.feed_forward.w_1.bias.detach()
+    return weights | _ordered(layer.feed_forward.w_2, f"{name}.fc2", order)
+
+
+def _attention(attention: MultiHeadAttention, name: str, order: Tensor) -> dict[str, Tensor]:
+    weights: dict[str, Tensor] = {}
+    for part, linear in (("q_proj", attention.w_q), ("k_proj", attention.w_k), ("v_proj", attention.w_v)):
+        weights[f"{name}.{part}.weight"] = linear.weight.detach()[:, order]
+        weights[f"{name}.{part}.bias"] = torch.zeros(linear.out_features)
+    weights[f"{name}.out_proj.weight"] = attention.w_o.weight.detach()[order]
+    weights[f"{name}.out_proj.bias"] = torch.zeros(len(order))
+    return weights
+
+
+def _ordered(module: Any, name: str, order: Tensor) -> dict[str, Tensor]:
+    """Weight and bias of a module whose output is d_model wide."""
+    return {f"{name}.{part}": getattr(module, part).detach()[order] for part in ("weight", "bias")}
+
+
+def marian_of(model: Transformer, max_positions: int = 512) -> Any:
+    """The same model as a MarianMTModel."""
+    from transformers import MarianConfig, MarianMTModel
+
+    settings, weights = to_marian(model)
+    theirs = MarianMTModel(MarianConfig(max_position_embeddings=max_positions, **settings)).eval()
+    missing, unexpected = theirs.load_state_dict(weights, strict=False)
+    assert not unexpected
+    assert all("embed_positions" in name for name in missing)
+    for module in theirs.modules():
+        if isinstance(module, torch.nn.LayerNorm):
+            module.eps = EPSILON
+    return theirs
