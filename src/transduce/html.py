@@ -7,57 +7,14 @@ import html
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-STYLE = """
-:root { color-scheme: light dark; --paper: #fbfaf8; --ink: #23262b; --quiet: #6c7079; --line: #e3e0da; --card: #ffffff;
-  --one: #3b6ea8; --two: #c2703d; --bad: #b3392f; --good: #3f7d4e; }
-@media (prefers-color-scheme: dark) { :root { --paper: #16181b; --ink: #e4e2dd; --quiet: #969aa3; --line: #2f3339;
-  --card: #1d2024; --one: #7eaadb; --two: #e09a6a; --bad: #e5786d; --good: #7fbf8e; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--paper); color: var(--ink); font: 15px/1.55 system-ui, sans-serif; }
-main { max-width: 62rem; margin: 0 auto; padding: 3rem 1.5rem 5rem; }
-h1 { font-size: 1.6rem; font-weight: 600; margin: 0 0 .3rem; letter-spacing: -.01em; }
-h2 { font-size: 1.1rem; font-weight: 600; margin: 2.6rem 0 .8rem; }
-p { margin: .3rem 0; }
-.quiet { color: var(--quiet); }
-.bad { color: var(--bad); }
-.good { color: var(--good); }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: .8rem; margin: 1.6rem 0; }
-.tile, .card, details { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: .9rem 1.1rem; }
-.tile b { display: block; font-size: 1.5rem; font-weight: 600; font-variant-numeric: tabular-nums; line-height: 1.3; }
-.tile > span { color: var(--quiet); font-size: .85rem; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: .8rem; }
-figure { margin: 0; }
-figcaption { font-size: .9rem; margin-bottom: .5rem; }
-figcaption span { white-space: nowrap; }
-svg { display: block; width: 100%; height: auto; overflow: visible; }
-svg text { fill: var(--quiet); font: 11px system-ui, sans-serif; }
-rect { fill-opacity: .75; }
-.axis { stroke: var(--line); }
-.one { fill: var(--one); }
-.two { fill: var(--two); }
-path.one, path.two { fill: none; stroke-width: 1.8; stroke-linejoin: round; }
-path.one { stroke: var(--one); }
-path.two { stroke: var(--two); }
-.key { display: inline-block; width: .7rem; height: .7rem; border-radius: .15rem; margin: 0 .35rem 0 .6rem; }
-.key.one { background: var(--one); }
-.key.two { background: var(--two); }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; }
-th { text-align: left; font-weight: 500; color: var(--quiet); }
-th, td { padding: .4rem .9rem .4rem 0; vertical-align: top; border-bottom: 1px solid var(--line); }
-tr:last-child td { border-bottom: 0; }
-td { overflow-wrap: anywhere; }
-td:first-child { overflow-wrap: normal; min-width: 5.5rem; }
-.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-details { padding: .7rem 1.1rem; margin: .6rem 0; }
-summary { cursor: pointer; }
-summary b { font-weight: 600; }
-details[open] summary { margin-bottom: .5rem; }
-"""
+STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 480, 200, 44, 22, 8  # of a chart and of the room for its labels
 COLORS = ("one", "two")
+
+Marks = Sequence[tuple[float, str]]  # what stands below a chart, and where
 
 
 class Html(str):
@@ -95,7 +52,7 @@ def page(title: str, *content: object) -> str:
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><style>{STYLE}</style></head>'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><style>\n{STYLE}</style></head>'
         f"<body><main>{join(content)}</main></body></html>\n"
     )
 
@@ -127,9 +84,7 @@ def details(summary: object, *content: object, is_open: bool = False) -> Html:
     return Html(f"<details{' open' if is_open else ''}>{element('summary', summary)}{join(content)}</details>")
 
 
-def bar_chart(
-    title: str, labels: Sequence[str], series: Sequence[Series], marks: Sequence[tuple[float, str]] | None = None
-) -> Html:
+def bar_chart(title: str, labels: Sequence[str], series: Sequence[Series], marks: Marks | None = None) -> Html:
     """Bars side by side for one or two series. `marks` says what stands below which bar (from 0); left out, about eight labels."""
     ticks = _ticks(0, max((value for one in series for value in one.values), default=0) or 1)
     step = (WIDTH - LEFT) / max(len(labels), 1)
@@ -167,13 +122,7 @@ def line_chart(title: str, x: Sequence[float], series: Sequence[Series]) -> Html
     return _figure(title, series, paths, marks, ticks)
 
 
-def _figure(
-    title: str,
-    series: Sequence[Series],
-    drawn: Iterable[str],
-    marks: Iterable[tuple[float, str]],
-    ticks: Sequence[float],
-) -> Html:
+def _figure(title: str, series: Sequence[Series], drawn: Iterable[str], marks: Marks, ticks: Sequence[float]) -> Html:
     grid = [
         f'<line class="axis" x1="{LEFT}" x2="{WIDTH}" y1="{_y(value, ticks):.1f}" y2="{_y(value, ticks):.1f}"></line>'
         f'<text x="{LEFT - 6}" y="{_y(value, ticks) + 4:.1f}" text-anchor="end">{escape(_short(value))}</text>'

@@ -1,0 +1,781 @@
+// What views are made of: elements, heat maps on canvas, curves and bars in SVG, and ways to take each away as SVG, PNG or CSV.
+// Text reaches the page only as text nodes.
+import { brief, reachOf, show } from "./math.js";
+
+const SVG_SPACE = "http://www.w3.org/2000/svg";
+const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
+const SIZE = 14; // of all letters that are drawn
+
+/** An element: attributes, listeners (functions), and children, of which strings become text. */
+export function el(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** The same in SVG. */
+export function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG_SPACE, tag), attributes, children);
+}
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") node.addEventListener(name, value);
+    else if (value !== false && value !== null && value !== undefined)
+      node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined && child !== ""));
+  return node;
+}
+
+/** A piece of text of some language: it may run from right to left. */
+export function piece(text, style = "piece") {
+  return el("bdi", { class: style, dir: "auto" }, text);
+}
+
+/** Tell those who listen rather than look. */
+export function announce(text) {
+  const live = document.getElementById("live");
+  if (live && live.textContent !== text) live.textContent = text;
+}
+
+/** The colours of the page as it is now, bright or dark. */
+export function theme() {
+  const style = getComputedStyle(document.documentElement);
+  const read = (name) => style.getPropertyValue(name).trim();
+  return {
+    paper: read("--card"),
+    ink: read("--ink"),
+    quiet: read("--quiet"),
+    line: read("--line"),
+    one: read("--one"),
+    two: read("--two"),
+    weights: read("--ramp").split(" ").map(rgbOf),
+    signed: read("--ramp-signed").split(" ").map(rgbOf),
+  };
+}
+
+function rgbOf(hex) {
+  return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+}
+
+function mix(stops, share) {
+  const place = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
+  const at = Math.min(Math.floor(place), stops.length - 2);
+  return stops[at].map((from, i) => Math.round(from + (stops[at + 1][i] - from) * (place - at)));
+}
+
+function colorOf(colors, ramp, value, reach) {
+  if (!Number.isFinite(value)) return null;
+  const share = reach ? value / reach : 0;
+  return ramp === "signed" ? mix(colors.signed, (share + 1) / 2) : mix(colors.weights, share);
+}
+
+function inkOn([r, g, b]) {
+  const light = [r, g, b].map((x) => (x / 255 <= 0.04045 ? x / 255 / 12.92 : ((x / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2] > 0.19 ? "#101317" : "#ffffff";
+}
+
+let ruler = null;
+
+/** How wide a text is when drawn. */
+export function widthOf(text, weight = 400) {
+  ruler ??= document.createElement("canvas").getContext("2d");
+  ruler.font = `${weight} ${SIZE}px ${FONT}`;
+  return ruler.measureText(text).width;
+}
+
+/** Text that is too long for its place, cut with dots. */
+export function clip(text, width) {
+  if (widthOf(text) <= width) return text;
+  const letters = Array.from(text);
+  while (letters.length > 1 && widthOf(`${letters.join("")}\u2026`) > width) letters.pop();
+  return `${letters.join("")}\u2026`;
+}
+
+// Two pens that draw the same: one on canvas, one in SVG.
+function canvasPen(context) {
+  return {
+    rect(x, y, w, h, color) {
+      context.fillStyle = color;
+      context.fillRect(x, y, w, h);
+    },
+    text(x, y, text, color, anchor = "start", turn = 0) {
+      context.save();
+      context.translate(x, y);
+      context.rotate((turn * Math.PI) / 180);
+      context.font = `${SIZE}px ${FONT}`;
+      context.fillStyle = color;
+      context.textAlign = { start: "left", middle: "center", end: "right" }[anchor];
+      context.textBaseline = "middle";
+      context.fillText(text, 0, 0);
+      context.restore();
+    },
+  };
+}
+
+function svgPen(root) {
+  return {
+    rect(x, y, width, height, color) {
+      root.append(svg("rect", { x, y, width, height, fill: color }));
+    },
+    text(x, y, text, color, anchor = "start", turn = 0) {
+      const place = turn ? { transform: `translate(${x} ${y}) rotate(${turn})` } : { x, y };
+      const style = {
+        fill: color,
+        "text-anchor": anchor,
+        "dominant-baseline": "central",
+        "font-size": SIZE,
+        "font-family": FONT,
+      };
+      root.append(svg("text", { ...place, ...style }, text));
+    },
+  };
+}
+
+/** A figure: a title, ways to take it away, a body, and a place where the number in view is explained. */
+export function figure(box, title, { readout = true } = {}) {
+  const name = el("span", { class: "figure-title" }, title);
+  const toolbar = el("span", { class: "tools" });
+  const body = el("div", { class: "figure-body" });
+  const words = readout ? el("div", { class: "readout" }) : null;
+  const whole = el("figure", {}, el("figcaption", {}, name, toolbar), body, words);
+  box.append(whole);
+  const made = {
+    whole,
+    body,
+    words,
+    title: (text) => {
+      name.textContent = text;
+      made.name = text;
+    },
+    name: title,
+  };
+  made.tools = (take) => {
+    const button = (label, long, act) =>
+      el("button", { type: "button", class: "tool", "aria-label": `${long}: ${made.name}`, click: act }, label);
+    toolbar.replaceChildren(
+      button("SVG", "save as SVG", () => saveSvg(made.name, take.svg())),
+      button("PNG", "save as PNG", () => savePng(made.name, take.svg())),
+      button("CSV", "copy as CSV", (event) => copyCsv(take.rows(), event.currentTarget)),
+    );
+  };
+  return made;
+}
+
+function fileName(title, end) {
+  return `${
+    title
+      .replace(/[^\p{L}\p{N}]+/gu, "-")
+      .replace(/^-|-$/g, "")
+      .toLowerCase() || "view"
+  }.${end}`;
+}
+
+function saveBlob(name, blob) {
+  const link = el("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+function svgText(root) {
+  const copy = root.cloneNode(true);
+  const width = Number(root.getAttribute("width"));
+  const height = Number(root.getAttribute("height"));
+  copy.setAttribute("xmlns", SVG_SPACE);
+  copy.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  copy.prepend(svg("rect", { width, height, fill: theme().paper }));
+  return { text: new XMLSerializer().serializeToString(copy), width, height };
+}
+
+export function saveSvg(title, root) {
+  saveBlob(fileName(title, "svg"), new Blob([svgText(root).text], { type: "image/svg+xml" }));
+}
+
+export function savePng(title, root) {
+  const { text, width, height } = svgText(root);
+  const image = new Image();
+  image.onload = () => {
+    const canvas = el("canvas", { width: 2 * width, height: 2 * height });
+    canvas.getContext("2d").drawImage(image, 0, 0, 2 * width, 2 * height);
+    canvas.toBlob((blob) => saveBlob(fileName(title, "png"), blob));
+  };
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+}
+
+/** Rows as comma-separated values; a cell that a spreadsheet would take for a formula is quoted as text. */
+export function csvOf(rows) {
+  const cell = (value) => {
+    const text = typeof value === "number" ? String(value) : /^[=+@\t\r]/.test(value) ? `'${value}` : String(value);
+    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return rows.map((row) => row.map(cell).join(",")).join("\n");
+}
+
+async function copyCsv(rows, button) {
+  const text = csvOf(rows);
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = el("textarea", { "aria-hidden": "true", class: "hidden" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+  const before = button.textContent;
+  button.textContent = "copied";
+  announce(`copied ${rows.length} lines`);
+  setTimeout(() => {
+    button.textContent = before;
+  }, 1200);
+}
+
+let compare = () => null;
+
+/** Say who can tell what a number was before a change: (name, index) -> text or null. */
+export function compareWith(teller) {
+  compare = teller;
+}
+
+/** What stands below a view: which number this is, and how it came about. */
+export function explainIn(box, found) {
+  if (!found) {
+    box.replaceChildren();
+    return;
+  }
+  const { name, index, value } = found;
+  const before = compare(name, index);
+  const lines = before ? [...found.lines, before] : found.lines;
+  const code = `${name}[${index.join(", ")}] = ${show(value)}`;
+  box.replaceChildren(
+    el(
+      "code",
+      { class: "number", "data-tensor": name, "data-index": index.join(","), "data-value": String(value) },
+      code,
+    ),
+    ...lines.map((line) => el("span", { class: "line" }, line)),
+  );
+}
+
+/** The room that the numbers of a matrix need; of a large one those at its start stand for all. */
+function widestNumber(data) {
+  let most = 0;
+  for (const x of data.subarray(0, 600)) most = Math.max(most, brief(x).length);
+  return 8.4 * most;
+}
+
+/**
+ * A matrix on canvas. `draw(spec)`: { rows, cols (labels or null), data, ramp: "weights" | "signed", reach (a number, or one for each row), title, name,
+ * explain(i, j) -> { name, index, value, lines, say }, mark: { row, col }, start: [row, col], pick(i, j), most (of a cell's width), tall }.
+ * One cell can be reached by Tab and moves with the arrow keys; what it says is spoken by the live region.
+ */
+export class HeatMap {
+  constructor(box, title, options = {}) {
+    this.figure = figure(box, title, options);
+    this.canvas = el("canvas", { "aria-hidden": "true" });
+    this.cell = el("div", { class: "cell", role: "gridcell", tabindex: "0" });
+    this.line = el("div", { role: "row" }, this.cell);
+    this.grid = el("div", { class: "grid", role: "grid" }, this.line);
+    this.stage = el("div", { class: "stage" }, this.canvas, this.grid);
+    this.figure.body.append(el("div", { class: "pan" }, this.stage));
+    this.at = [0, 0];
+    this.figure.tools({ svg: () => this.toSvg(), rows: () => this.toRows() });
+    this.cell.addEventListener("keydown", (event) => this.onKey(event));
+    this.cell.addEventListener("focus", () => this.look(...this.at, true));
+    this.canvas.addEventListener("pointermove", (event) => this.onPointer(event));
+    this.canvas.addEventListener("pointerleave", () => this.look(...this.at, false));
+    this.canvas.addEventListener("click", (event) => this.onPointer(event, true));
+  }
+
+  draw(spec) {
+    this.spec = spec;
+    const n = spec.rows.length;
+    const m = spec.cols ? spec.cols.length : spec.data.length / n;
+    this.size = [n, m];
+    if (spec.title) this.figure.title(spec.title);
+    this.layout = this.measure();
+    const { width, height } = this.layout;
+    const sharp = Math.min(window.devicePixelRatio || 1, 2, Math.sqrt(8e6 / (width * height)));
+    this.canvas.width = Math.round(width * sharp);
+    this.canvas.height = Math.round(height * sharp);
+    this.canvas.style.width = `${width}px`;
+    this.canvas.style.height = `${height}px`;
+    const context = this.canvas.getContext("2d");
+    context.scale(sharp, sharp);
+    this.paint(canvasPen(context));
+    this.grid.setAttribute("aria-label", `${this.figure.name}: ${n} rows, ${m} columns; arrow keys move`);
+    this.grid.setAttribute("aria-rowcount", n);
+    this.grid.setAttribute("aria-colcount", m);
+    const mark = spec.mark ?? {};
+    const [first, second] = spec.start ?? this.at;
+    this.at = [Math.min(mark.row ?? first, n - 1), Math.min(mark.col ?? second, m - 1)];
+    this.place();
+    const pan = this.stage.parentElement;
+    if (width > pan.clientWidth && document.activeElement !== this.cell)
+      pan.scrollLeft = this.layout.left + this.at[1] * this.layout.cell - pan.clientWidth / 2;
+    this.look(...this.at, document.activeElement === this.cell);
+  }
+
+  measure() {
+    const { rows, cols, most = 52, tall, least } = this.spec;
+    const [n, m] = this.size;
+    const room = Math.max(this.figure.body.clientWidth || 640, 200);
+    const left = Math.min(Math.max(...rows.map((label) => widthOf(label))) + 12, Math.max(100, room * 0.34));
+    const smallest = least ?? (cols ? 20 : 2);
+    const cell = Math.min(Math.max((room - left - 2) / m, smallest), most);
+    const widest = cols ? Math.max(...cols.map((label) => Math.min(widthOf(label), 110))) : 0;
+    const turned = Boolean(cols) && widest > Math.floor(cell) - 4;
+    const slack = turned ? Math.ceil(Math.max(0, widest * 0.7071 + 12 - cell / 2)) : 0;
+    const fitting = turned ? Math.min(Math.max((room - left - 2 - slack) / m, smallest), most) : cell;
+    const step = cols ? Math.floor(fitting) : fitting;
+    const high = tall ?? Math.min(Math.max(step, 24), 36);
+    const top = cols ? (turned ? Math.ceil(widest * 0.7071) + 16 : 24) : 4;
+    return {
+      left,
+      top,
+      cell: step,
+      high,
+      turned,
+      width: Math.ceil(left + m * step + slack + 2),
+      height: top + n * high + 2,
+    };
+  }
+
+  paint(pen) {
+    const { rows, cols, data, ramp = "weights", mark = {} } = this.spec;
+    const { left, top, cell, high, turned } = this.layout;
+    const [n, m] = this.size;
+    const colors = theme();
+    const whole = this.spec.reach ?? (reachOf(data) || 1);
+    const gap = cell >= 10 ? 1 : 0;
+    const numbers = cell >= 26 && high >= 24 && cell >= widestNumber(data) + 6;
+    for (let i = 0; i < n; i += 1) {
+      const y = top + i * high;
+      const color = mark.row === undefined || mark.row === i ? colors.ink : colors.quiet;
+      const reach = Array.isArray(whole) ? whole[i] || 1 : whole;
+      pen.text(left - 8, y + high / 2, clip(rows[i], left - 10), color, "end");
+      for (let j = 0; j < m; j += 1) {
+        const value = data[i * m + j];
+        const fillColor = colorOf(colors, ramp, value, reach);
+        const x = left + j * cell;
+        if (fillColor)
+          pen.rect(x, y, cell - gap + (gap ? 0 : 0.6), high - (gap ? 1 : 0), `rgb(${fillColor.join(" ")})`);
+        else pen.rect(x + cell / 2 - 1, y + high / 2 - 1, 2, 2, colors.quiet);
+        if (numbers) {
+          const ink = fillColor ? inkOn(fillColor) : colors.quiet;
+          pen.text(x + (cell - gap) / 2, y + high / 2, brief(value), ink, "middle");
+        }
+      }
+    }
+    if (cols) {
+      for (let j = 0; j < m; j += 1) {
+        const x = left + j * cell + cell / 2;
+        const color = mark.col === undefined || mark.col === j ? colors.ink : colors.quiet;
+        if (turned) pen.text(x, top - 8, clip(cols[j], 110), color, "start", -45);
+        else pen.text(x, top - 12, cols[j], color, "middle");
+      }
+    }
+    if (mark.row !== undefined) {
+      pen.rect(left, top + mark.row * high - 1.5, m * cell - gap, 1.5, colors.two);
+      pen.rect(left, top + (mark.row + 1) * high - 1, m * cell - gap, 1.5, colors.two);
+    }
+  }
+
+  /** Put the ring around the cell that is in view. */
+  place() {
+    const { left, top, cell, high } = this.layout;
+    const [i, j] = this.at;
+    this.cell.style.left = `${left + j * cell}px`;
+    this.cell.style.top = `${top + i * high}px`;
+    this.cell.style.width = `${Math.max(cell, 4)}px`;
+    this.cell.style.height = `${high}px`;
+    this.line.setAttribute("aria-rowindex", i + 1);
+    this.cell.setAttribute("aria-colindex", j + 1);
+  }
+
+  look(i, j, aloud) {
+    if (!this.spec) return;
+    const found = this.spec.explain ? this.spec.explain(i, j) : null;
+    if (found && this.figure.words) explainIn(this.figure.words, found);
+    const label = this.spec.cols
+      ? `${this.spec.rows[i]}, ${this.spec.cols[j]}`
+      : `${this.spec.rows[i]}, dimension ${j}`;
+    const said = found?.say ?? `${label}: ${show(this.spec.data[i * this.size[1] + j])}`;
+    this.cell.setAttribute("aria-label", said);
+    if (aloud) announce(said);
+  }
+
+  onKey(event) {
+    const [n, m] = this.size;
+    let [i, j] = this.at;
+    if (event.key === "ArrowUp") i -= 1;
+    else if (event.key === "ArrowDown") i += 1;
+    else if (event.key === "ArrowLeft") j -= 1;
+    else if (event.key === "ArrowRight") j += 1;
+    else if (event.key === "Home") [i, j] = event.ctrlKey ? [0, 0] : [i, 0];
+    else if (event.key === "End") [i, j] = event.ctrlKey ? [n - 1, m - 1] : [i, m - 1];
+    else if ((event.key === "Enter" || event.key === " ") && this.spec.pick) this.spec.pick(i, j);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.at = [Math.min(Math.max(i, 0), n - 1), Math.min(Math.max(j, 0), m - 1)];
+    this.place();
+    this.look(...this.at, true);
+    this.cell.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  onPointer(event, isClick = false) {
+    const { left, top, cell, high } = this.layout;
+    const i = Math.floor((event.offsetY - top) / high);
+    const j = Math.floor((event.offsetX - left) / cell);
+    if (i < 0 || j < 0 || i >= this.size[0] || j >= this.size[1]) return;
+    if (isClick) {
+      this.at = [i, j];
+      this.place();
+      if (this.spec.pick) this.spec.pick(i, j);
+    }
+    this.look(i, j, isClick);
+  }
+
+  toSvg() {
+    const root = svg("svg", { width: this.layout.width, height: this.layout.height });
+    this.paint(svgPen(root));
+    return root;
+  }
+
+  toRows() {
+    const [n, m] = this.size;
+    const { rows, cols, data } = this.spec;
+    const head = ["", ...Array.from({ length: m }, (_, j) => (cols ? cols[j] : String(j)))];
+    return [head, ...Array.from({ length: n }, (_, i) => [rows[i], ...data.subarray(i * m, (i + 1) * m)])];
+  }
+}
+
+/** A small picture of a matrix, without labels: one pixel a cell, enlarged without blur. */
+export function thumbnail(canvas, matrix, ramp = "weights", reach = 1) {
+  const [n, m] = matrix.shape;
+  const colors = theme();
+  canvas.width = m;
+  canvas.height = n;
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(m, n);
+  const empty = rgbOf(colors.paper);
+  for (let i = 0; i < n * m; i += 1) {
+    const color = colorOf(colors, ramp, matrix.data[i], reach) ?? empty;
+    image.data.set([...color, 255], 4 * i);
+  }
+  context.putImageData(image, 0, 0);
+}
+
+/**
+ * Two lines of words and curves between them, thick where there is much weight.
+ * { above, below, links: [[above, below, weight, whether it is of an earlier step]], strong: { above, below }, rtl: [above, below], ghost: first word below that is not there yet }
+ */
+export function curves(box, { above, below, links, strong = {}, rtl = [false, false], ghost = Infinity, label, room }) {
+  const colors = theme();
+  const wide = Math.max(room ?? box.clientWidth ?? 600, 260);
+  const linesOf = (words) => {
+    const widths = words.map((word) => Math.max(widthOf(word, 600) + 22, 40));
+    return { widths, total: widths.reduce((a, b) => a + b, 0) };
+  };
+  const tops = linesOf(above);
+  const bottoms = linesOf(below);
+  const width = Math.max(wide, tops.total + 8, bottoms.total + 8);
+  const place = ({ widths, total }, flip) => {
+    const gap = Math.min(Math.max((width - total - 8) / Math.max(widths.length, 1), 0), 46);
+    let x = (width - total - gap * (widths.length - 1)) / 2;
+    return widths.map((w) => {
+      const middle = x + w / 2;
+      x += w + gap;
+      return flip ? width - middle : middle;
+    });
+  };
+  const xs = place(tops, rtl[0]);
+  const isWide = width > wide + 1;
+  const ys = isWide
+    ? placeBelow(bottoms.widths, rtl[1], width, xs[strong.above ?? 0], strong.below ?? 0)
+    : place(bottoms, rtl[1]);
+  const height = 190;
+  const root = svg("svg", {
+    width,
+    height,
+    viewBox: `0 0 ${width} ${height}`,
+    role: "img",
+    "aria-label": label ?? "curves",
+  });
+  const order = [...links].sort((a, b) => Number(Boolean(b[3])) - Number(Boolean(a[3])) || a[2] - b[2]);
+  for (const [i, j, weight, isFaint] of order) {
+    if (weight < (isFaint ? 0.05 : 0.005)) continue;
+    const path = `M ${ys[j]} ${height - 40} C ${ys[j]} ${height / 2 + 6}, ${xs[i]} ${height / 2 - 6}, ${xs[i]} 40`;
+    const line = {
+      d: path,
+      fill: "none",
+      stroke: isFaint ? colors.line : colors.one,
+      "stroke-width": (1 + (isFaint ? 6 : 11) * weight).toFixed(2),
+      "stroke-linecap": "round",
+    };
+    root.append(svg("path", { ...line, "stroke-opacity": isFaint ? 0.9 : (0.16 + 0.74 * weight).toFixed(2) }));
+    if (weight >= 0.05 && !isFaint) {
+      const middle = { x: (xs[i] * 0.62 + ys[j] * 0.38).toFixed(1), y: height * 0.4 };
+      const style = {
+        "text-anchor": "middle",
+        "font-size": SIZE,
+        "font-family": FONT,
+        "dominant-baseline": "central",
+        "font-weight": 600,
+      };
+      const halo = { stroke: colors.paper, "stroke-width": 5, "paint-order": "stroke", fill: colors.ink };
+      root.append(svg("text", { ...middle, ...style, ...halo }, `${Math.round(100 * weight)} %`));
+    }
+  }
+  const word = (text, x, y, isStrong, isGhost) => {
+    const w = Math.max(widthOf(text, 600) + 18, 34);
+    const frame = { x: x - w / 2, y: y - 16, width: w, height: 32, rx: 7, stroke: isStrong ? colors.two : colors.line };
+    root.append(
+      svg("rect", {
+        ...frame,
+        fill: colors.paper,
+        "stroke-width": isStrong ? 2 : 1,
+        "stroke-dasharray": isGhost ? "3 3" : "none",
+      }),
+    );
+    const style = {
+      "text-anchor": "middle",
+      "dominant-baseline": "central",
+      "font-size": SIZE,
+      "font-family": FONT,
+      "font-weight": isStrong ? 600 : 400,
+    };
+    root.append(svg("text", { x, y, ...style, fill: isGhost ? colors.quiet : colors.ink }, text));
+  };
+  above.forEach((text, i) => word(text, xs[i], 22, strong.above === i, false));
+  below.forEach((text, j) => word(text, ys[j], height - 22, strong.below === j, j >= ghost));
+  panTo(box, root, isWide, label ?? "curves", xs[strong.above ?? 0]);
+  return root;
+}
+
+/** Words of a line that is too long for its box: the one in view stands below the word it looks at, as far as there is room. */
+function placeBelow(widths, flip, width, x, at) {
+  const total = widths.reduce((a, b) => a + b, 0);
+  const middles = [];
+  widths.reduce((sum, w, i) => {
+    middles[i] = flip ? total - sum - w / 2 : sum + w / 2;
+    return sum + w;
+  }, 0);
+  const shift = Math.min(Math.max(x - middles[at], 4), Math.max(width - total - 4, 4));
+  return middles.map((middle) => middle + shift);
+}
+
+/** Put a drawing into its box; one that is too wide can be panned, by keyboard too, and shows the place x first. */
+function panTo(box, root, isWide, label, x) {
+  const pan = el(
+    "div",
+    isWide ? { class: "pan", tabindex: "0", role: "group", "aria-label": label } : { class: "pan" },
+    root,
+  );
+  box.replaceChildren(pan);
+  if (isWide) pan.scrollLeft = x - pan.clientWidth / 2;
+}
+
+/** Arcs over one line of words, from a word back to those it looked at. */
+export function arcsOver(box, { words, from, weights, label, rtl = false }) {
+  const colors = theme();
+  const wide = Math.max(box.clientWidth || 600, 260);
+  const tight = words.map((word) => Math.max(widthOf(word, 600) + 20, 48));
+  const spare = Math.min(Math.max((wide - 8 - tight.reduce((a, b) => a + b, 0)) / words.length, 0), 56);
+  const widths = tight.map((w) => w + spare);
+  const total = widths.reduce((a, b) => a + b, 0);
+  const width = Math.max(wide, total + 8);
+  let at = (width - total) / 2;
+  const xs = widths.map((w) => {
+    at += w;
+    return rtl ? width - (at - w / 2) : at - w / 2;
+  });
+  const far = Math.max(...xs.map((x, i) => (weights[i] >= 0.005 ? Math.abs(x - xs[from]) : 0)), 1);
+  const height = Math.min(30 + 0.32 * far, 130) + 74;
+  const base = height - 40;
+  const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+  words.forEach((text, i) => {
+    const weight = weights[i] ?? 0;
+    if (weight < 0.005) return;
+    const lift = 26 + Math.min(0.32 * Math.abs(xs[i] - xs[from]), 104);
+    const path =
+      i === from
+        ? `M ${xs[i] - 9} ${base} C ${xs[i] - 26} ${base - 44}, ${xs[i] + 26} ${base - 44}, ${xs[i] + 9} ${base}`
+        : `M ${xs[from]} ${base} C ${xs[from]} ${base - lift}, ${xs[i]} ${base - lift}, ${xs[i]} ${base}`;
+    const line = {
+      d: path,
+      fill: "none",
+      stroke: colors.one,
+      "stroke-width": (1 + 9 * weight).toFixed(2),
+      "stroke-linecap": "round",
+    };
+    root.append(svg("path", { ...line, "stroke-opacity": (0.16 + 0.74 * weight).toFixed(2) }));
+  });
+  words.forEach((text, i) => {
+    const style = {
+      x: xs[i],
+      "text-anchor": "middle",
+      "dominant-baseline": "central",
+      "font-size": SIZE,
+      "font-family": FONT,
+    };
+    root.append(
+      svg(
+        "text",
+        { ...style, y: base + 14, fill: i === from ? colors.two : colors.ink, "font-weight": i === from ? 600 : 400 },
+        text,
+      ),
+    );
+    const weight = weights[i];
+    if (weight >= 0.005)
+      root.append(svg("text", { ...style, y: base + 31, fill: colors.quiet }, `${Math.round(100 * weight)} %`));
+  });
+  panTo(box, root, width > wide + 1, label, xs[from]);
+  return root;
+}
+
+/** Bars that stand on a line, up or down: products that add up. Running totals as a line. */
+export function columns(box, { values, label, running = false, explain }) {
+  const colors = theme();
+  const width = Math.max(box.clientWidth || 600, 260);
+  const height = 190;
+  const totals = [];
+  values.reduce((sum, x, i) => (totals[i] = sum + x), 0);
+  const all = running ? [...values, ...totals, 0] : [...values, 0];
+  const high = Math.max(...all);
+  const low = Math.min(...all);
+  const y = (x) => 12 + ((high - x) / (high - low || 1)) * (height - 24);
+  const step = Math.min((width - 4) / values.length, 64);
+  const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+  values.forEach((x, i) => {
+    const bar = {
+      x: 2 + i * step,
+      y: Math.min(y(x), y(0)),
+      width: Math.max(step - 2, 1),
+      height: Math.max(Math.abs(y(x) - y(0)), 0.6),
+      rx: 1.5,
+    };
+    root.append(
+      svg("rect", { ...bar, fill: x < 0 ? colors.two : colors.one }, explain ? svg("title", {}, explain(i)) : ""),
+    );
+  });
+  root.append(svg("line", { x1: 0, x2: width, y1: y(0), y2: y(0), stroke: colors.quiet, "stroke-width": 1 }));
+  if (running) {
+    const points = totals.map((x, i) => `${(2 + (i + 0.5) * step).toFixed(1)},${y(x).toFixed(1)}`).join(" ");
+    root.append(
+      svg("polyline", { points, fill: "none", stroke: colors.ink, "stroke-width": 1.5, "stroke-dasharray": "4 3" }),
+    );
+    const end = {
+      x: width - 4,
+      y: Math.max(y(totals[totals.length - 1]) - 12, 10),
+      "text-anchor": "end",
+      "font-size": SIZE,
+      "font-family": FONT,
+      fill: colors.ink,
+    };
+    root.append(svg("text", end, `sum ${show(totals[totals.length - 1])}`));
+  }
+  box.replaceChildren(root);
+  return root;
+}
+
+/** Horizontal bars: a table that can be read without seeing. `rows`: [{ name, value, share, note, strong, off }]. */
+export function barTable(box, rows, { caption, columns: heads, pick }) {
+  const body = rows.map((row, i) => {
+    const bar = el("span", { class: "bar" });
+    bar.style.width = `${Math.max(100 * row.share, row.share > 0 ? 0.4 : 0)}%`;
+    const name = pick
+      ? el("button", { type: "button", class: "plain", click: () => pick(i) }, piece(row.name))
+      : piece(row.name);
+    return el(
+      "tr",
+      { class: row.strong ? "strong" : row.off ? "off" : null },
+      el("th", { scope: "row" }, name),
+      el("td", { class: "track" }, bar),
+      ...row.cells.map((cell) =>
+        el("td", { class: cell.value === undefined ? "words" : "figures", "data-value": cell.value }, cell.text),
+      ),
+    );
+  });
+  const head = el("tr", {}, ...heads.map((text) => el(text ? "th" : "td", text ? { scope: "col" } : {}, text)));
+  box.replaceChildren(
+    el(
+      "table",
+      { class: "bars" },
+      el("caption", { class: "hidden" }, caption),
+      el("thead", {}, head),
+      el("tbody", {}, ...body),
+    ),
+  );
+}
+
+/** The same bars as a drawing, for taking away. */
+export function barSvg(rows) {
+  const colors = theme();
+  const left = Math.min(Math.max(...rows.map((row) => widthOf(row.name)), 40) + 12, 200);
+  const root = svg("svg", { width: 640, height: 26 * rows.length + 8 });
+  const pen = svgPen(root);
+  rows.forEach((row, i) => {
+    pen.text(left - 8, 17 + 26 * i, clip(row.name, left - 10), colors.ink, "end");
+    pen.rect(left, 8 + 26 * i, Math.max(row.share * (500 - left), 1), 18, row.strong ? colors.two : colors.one);
+    pen.text(510, 17 + 26 * i, row.cells.map((cell) => cell.text).join("   "), colors.quiet);
+  });
+  return root;
+}
+
+/** A labelled choice. `options`: [[value, text]]. */
+export function choice(label, options, value, act) {
+  const list = el(
+    "select",
+    { change: () => act(list.value) },
+    ...options.map(([key, text]) => el("option", { value: key }, text)),
+  );
+  list.value = value;
+  return el("label", { class: "control" }, el("span", {}, label), list);
+}
+
+/** A labelled slider that shows its number. */
+export function slider(label, { min, max, step, value, format = show }, act) {
+  const number = el("output", {}, format(value));
+  const input = el("input", {
+    type: "range",
+    min,
+    max,
+    step,
+    value,
+    input: () => {
+      number.textContent = format(Number(input.value));
+      act(Number(input.value));
+    },
+  });
+  return el("label", { class: "control slider" }, el("span", {}, label, " ", number), input);
+}
+
+/** A labelled switch. */
+export function toggle(label, value, act) {
+  const input = el("input", { type: "checkbox", change: () => act(input.checked) });
+  input.checked = value;
+  return el("label", { class: "control switch" }, input, el("span", {}, label));
+}
+
+/** A plain table. */
+export function table(caption, heads, rows) {
+  const cell = (content, tag = "td", scope = null) =>
+    el(tag, { scope }, content instanceof Node ? content : String(content));
+  return el(
+    "div",
+    { class: "pan", tabindex: "0", role: "group", "aria-label": caption },
+    el(
+      "table",
+      { class: "plain-table" },
+      el("caption", { class: "hidden" }, caption),
+      el("thead", {}, el("tr", {}, ...heads.map((head) => (head === "" ? el("td", {}) : cell(head, "th", "col"))))),
+      el(
+        "tbody",
+        {},
+        ...rows.map((row) => el("tr", {}, cell(row[0], "th", "row"), ...row.slice(1).map((value) => cell(value)))),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,135 @@
+// Arithmetic that several views share. No number is drawn by chance anywhere.
+
+/** One row of the last axis of a tensor, by the indices of the axes before. */
+export function rowOf(tensor, ...index) {
+  const width = tensor.shape[tensor.shape.length - 1];
+  let at = 0;
+  index.forEach((i, axis) => {
+    at = at * tensor.shape[axis] + i;
+  });
+  return tensor.data.subarray(at * width, (at + 1) * width);
+}
+
+/** One matrix of a stack of matrices: a head. */
+export function sliceOf(tensor, head) {
+  const [, n, m] = tensor.shape;
+  return { shape: [n, m], data: tensor.data.subarray(head * n * m, (head + 1) * n * m) };
+}
+
+export function dotOf(a, b) {
+  let sum = 0;
+  for (let i = 0; i < a.length; i += 1) sum += a[i] * b[i];
+  return sum;
+}
+
+export function lengthOf(a) {
+  return Math.sqrt(dotOf(a, a));
+}
+
+export function meanOf(a) {
+  let sum = 0;
+  for (const x of a) sum += x;
+  return a.length ? sum / a.length : 0;
+}
+
+/** The standard deviation as LayerNorm takes it: over all, not one less. */
+export function spreadOf(a) {
+  const mean = meanOf(a);
+  return Math.sqrt(meanOf(Array.from(a, (x) => (x - mean) ** 2)));
+}
+
+/** Entropy in bits: 0 where all weight is on one, log2(n) where it is even. */
+export function bitsOf(weights) {
+  let sum = 0;
+  for (const p of weights) if (p > 0) sum -= p * Math.log2(p);
+  return sum + 0;
+}
+
+export function largestAt(a) {
+  let best = 0;
+  for (let i = 1; i < a.length; i += 1) if (a[i] > a[best]) best = i;
+  return best;
+}
+
+/** The indices of the n largest, the largest first; of equals the first. */
+export function topOf(a, n) {
+  const order = Array.from(a.keys());
+  order.sort((i, j) => a[j] - a[i] || i - j);
+  return order.slice(0, n);
+}
+
+/** The largest absolute value that is finite. */
+export function reachOf(a) {
+  let most = 0;
+  for (const x of a) if (Number.isFinite(x) && Math.abs(x) > most) most = Math.abs(x);
+  return most;
+}
+
+/** length^alpha, or ((5 + length) / 6)^alpha as Wu et al. 2016 and section 6.1: see decode/search.py. */
+export function lengthPenalty(kind, length, alpha) {
+  return kind === "paper" ? ((5 + length) / 6) ** alpha : length ** alpha;
+}
+
+/** The probabilities after temperature, top-k and top-p, in this order; what is cut is 0, the rest adds up to 1. */
+export function shapeProbs(logits, temperature, topK, topP) {
+  let most = -Infinity;
+  for (const x of logits) if (x > most) most = x;
+  const probs = Float64Array.from(logits, (x) => Math.exp((x - most) / temperature));
+  const total = probs.reduce((a, b) => a + b, 0);
+  for (let i = 0; i < probs.length; i += 1) probs[i] /= total;
+  if (topK >= logits.length && topP >= 1) return probs;
+  const order = topOf(probs, logits.length);
+  const keep = new Float64Array(probs.length);
+  let sum = 0;
+  for (let rank = 0; rank < Math.min(topK, order.length); rank += 1) {
+    if (rank > 0 && sum >= topP) break;
+    keep[order[rank]] = probs[order[rank]];
+    sum += probs[order[rank]];
+  }
+  return keep.map((p) => p / sum);
+}
+
+/** A number as people read it: about four digits. */
+export function show(x) {
+  if (x === -Infinity) return "\u2212\u221e";
+  if (!Number.isFinite(x)) return String(x);
+  const size = Math.abs(x);
+  let text;
+  if (size === 0) text = "0";
+  else if (size >= 1000) text = x.toFixed(0);
+  else if (size >= 100) text = x.toFixed(1);
+  else if (size >= 10) text = x.toFixed(2);
+  else if (size >= 0.001) text = x.toFixed(size >= 1 ? 3 : 4);
+  else text = x.toExponential(1);
+  return text.replace(/-/g, "\u2212");
+}
+
+/** A number that has room for two or three digits. */
+export function brief(x) {
+  if (x === -Infinity) return "\u2212\u221e";
+  const size = Math.abs(x);
+  const text = size >= 99.5 ? x.toFixed(0) : size >= 9.95 ? x.toFixed(0) : size >= 0.995 ? x.toFixed(1) : x.toFixed(2);
+  return text
+    .replace(/^(-?)0\./, "$1.")
+    .replace(/^-?\.00$/, "0")
+    .replace("-", "\u2212");
+}
+
+/** A share of one in per cent, with the digits that matter. */
+export function percent(p) {
+  const x = 100 * p;
+  if (x === 0) return "0 %";
+  if (x >= 99.95) return "100 %";
+  if (x >= 10) return `${x.toFixed(0)} %`;
+  if (x >= 1) return `${x.toFixed(1)} %`;
+  if (x >= 0.01) return `${x.toFixed(2)} %`;
+  return "< 0.01 %";
+}
+
+/** How many times: 18 700, 3.2. */
+export function times(x) {
+  if (x >= 1e6) return `${(x / 1e6).toFixed(x >= 1e7 ? 0 : 1)} million`;
+  if (x < 10) return x.toFixed(1);
+  const round = Number(x.toPrecision(2));
+  return String(round).replace(/\B(?=(\d{3})+$)/g, ",");
+}

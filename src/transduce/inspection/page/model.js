@@ -1,0 +1,805 @@
+// The trained model inside the page: the forward pass of `transduce.model`, the search of `transduce.decode.search` and the trace
+// of `transduce.inspection.trace`, in plain JavaScript on Float32Array. Tests hold each of them to Python's own numbers.
+//
+// A vector a position: n positions are n rows, one behind the other. Weights lie as in the file, a row for each output, so that
+// a product is a sum over two runs of memory. Sums are in double precision.
+
+import { makeTrace, openTensors, readTensor } from "./data.js";
+import { isCausal } from "./names.js";
+import { cleanText, EOS_ID, isBlank, oneLine, PAD_ID, Pieces, SOS_ID, splitWords, UNKNOWN_ID } from "./pieces.js";
+
+const NORM_EPSILON = 1e-6;
+const EXTRA_LENGTH = 50; // a translation may be this much longer than its source (section 6.1)
+const MOST_TRACED = 128; // pieces of a side
+const N_LISTED = 20; // candidates of a step
+const N_NEAREST = 5; // pieces that are near another
+const MOST_EDITS = 32;
+const MOST_KEYS = 129; // with [SOS] or [EOS]
+const NUDGE = 1e-6; // by which a vector is made longer to see what follows; in double precision
+const BANNED_IDS = [PAD_ID, SOS_ID, UNKNOWN_ID]; // a translation is made of text and ends in [EOS]
+const EDIT_FIELDS = {
+  mute: { at: "str", head: "int" },
+  row: { at: "str", head: "int", row: "int", values: "list" },
+  no_positions: {},
+  no_scale: {},
+  no_mask: {},
+  replace: { word: "int", with: "str" },
+  force: { step: "int", piece: "int" },
+};
+const IS_OF_TYPE = {
+  str: (value) => typeof value === "string",
+  int: (value) => Number.isInteger(value),
+  list: (value) => Array.isArray(value),
+};
+
+/** A model out of the bytes that weights.py packed. `encode` gives a text's ids; `logits` reads ids as they are, [EOS] and [SOS] included. */
+export function openModel(bytes) {
+  const model = new PageModel(bytes);
+  return {
+    trace: (text, edits = [], beam = null) => model.trace(text, edits, beam),
+    translate: (text, beam = null) => model.translate(text, beam),
+    encode: (text) => model.source.encode(cleanText(text, model.about.normalization)),
+    logits: (sourceIds, targetIds) => model.read(makeRun([]), sourceIds, targetIds),
+    pieces: model.target,
+  };
+}
+
+/** One way to run the model: with edits, with a record of all it computes, with a source position hidden, or its vector stretched. */
+function makeRun(edits, changes = {}) {
+  const without = (what) => edits.some((edit) => edit.op === `no_${what}`);
+  return {
+    edits,
+    hasPositions: !without("positions"),
+    isScaled: !without("scale"),
+    isMasked: !without("mask"),
+    readsAgain: edits.some((edit) => edit.op === "row" || edit.op === "no_mask"), // a new piece changes what was there
+    record: null,
+    hidden: -1,
+    stretched: -1,
+    Numbers: Float32Array,
+    ...changes,
+  };
+}
+
+function keepTensor(run, name, shape, data) {
+  if (run.record !== null) run.record.set(name, { shape, data });
+}
+
+/** y = x W^T + b for n rows, two rows and four outputs at a time. Here and below, what comes out is of the kind that went in. */
+function multiplyRows(x, n, weight, bias, nIn, nOut) {
+  const y = new x.constructor(n * nOut);
+  let o = 0;
+  for (; o + 3 < nOut; o += 4) {
+    const w0 = o * nIn;
+    const w1 = w0 + nIn;
+    const w2 = w1 + nIn;
+    const w3 = w2 + nIn;
+    let row = 0;
+    for (; row + 1 < n; row += 2) {
+      const at = row * nIn;
+      let s0 = 0;
+      let s1 = 0;
+      let s2 = 0;
+      let s3 = 0;
+      let t0 = 0;
+      let t1 = 0;
+      let t2 = 0;
+      let t3 = 0;
+      for (let i = 0; i < nIn; i += 1) {
+        const a = x[at + i];
+        const b = x[at + nIn + i];
+        const v0 = weight[w0 + i];
+        const v1 = weight[w1 + i];
+        const v2 = weight[w2 + i];
+        const v3 = weight[w3 + i];
+        s0 += a * v0;
+        s1 += a * v1;
+        s2 += a * v2;
+        s3 += a * v3;
+        t0 += b * v0;
+        t1 += b * v1;
+        t2 += b * v2;
+        t3 += b * v3;
+      }
+      const to = row * nOut + o;
+      y[to] = s0;
+      y[to + 1] = s1;
+      y[to + 2] = s2;
+      y[to + 3] = s3;
+      y[to + nOut] = t0;
+      y[to + nOut + 1] = t1;
+      y[to + nOut + 2] = t2;
+      y[to + nOut + 3] = t3;
+    }
+    if (row < n) {
+      const at = row * nIn;
+      let s0 = 0;
+      let s1 = 0;
+      let s2 = 0;
+      let s3 = 0;
+      for (let i = 0; i < nIn; i += 1) {
+        const a = x[at + i];
+        s0 += a * weight[w0 + i];
+        s1 += a * weight[w1 + i];
+        s2 += a * weight[w2 + i];
+        s3 += a * weight[w3 + i];
+      }
+      const to = row * nOut + o;
+      y[to] = s0;
+      y[to + 1] = s1;
+      y[to + 2] = s2;
+      y[to + 3] = s3;
+    }
+  }
+  for (; o < nOut; o += 1) {
+    for (let row = 0; row < n; row += 1) {
+      let sum = 0;
+      for (let i = 0; i < nIn; i += 1) sum += x[row * nIn + i] * weight[o * nIn + i];
+      y[row * nOut + o] = sum;
+    }
+  }
+  if (bias !== null) {
+    for (let row = 0; row < n; row += 1) for (let i = 0; i < nOut; i += 1) y[row * nOut + i] += bias[i];
+  }
+  return y;
+}
+
+/** LayerNorm of each row. */
+function normRows(x, n, weight, bias) {
+  const width = weight.length;
+  const y = new x.constructor(x.length);
+  for (let row = 0; row < n; row += 1) {
+    const at = row * width;
+    let mean = 0;
+    for (let i = 0; i < width; i += 1) mean += x[at + i];
+    mean /= width;
+    let variance = 0;
+    for (let i = 0; i < width; i += 1) variance += (x[at + i] - mean) ** 2;
+    const scale = 1 / Math.sqrt(variance / width + NORM_EPSILON);
+    for (let i = 0; i < width; i += 1) y[at + i] = (x[at + i] - mean) * scale * weight[i] + bias[i];
+  }
+  return y;
+}
+
+function addRows(a, b) {
+  const sum = new a.constructor(a.length);
+  for (let i = 0; i < a.length; i += 1) sum[i] = a[i] + b[i];
+  return sum;
+}
+
+/** Rows of heads side by side, as head after head: [n, h * size] -> [h, n, size]. */
+function splitHeads(x, n, h) {
+  const size = x.length / n / h;
+  const y = new Float32Array(x.length);
+  for (let head = 0; head < h; head += 1) {
+    for (let row = 0; row < n; row += 1) {
+      const from = (row * h + head) * size;
+      y.set(x.subarray(from, from + size), (head * n + row) * size);
+    }
+  }
+  return y;
+}
+
+/** What was there, and then the new. */
+function joinRows(past, added) {
+  if (past === null) return added;
+  const all = new added.constructor(past.length + added.length);
+  all.set(past);
+  all.set(added, past.length);
+  return all;
+}
+
+/** log of softmax of one row. */
+function logSoftmax(logits, start, n) {
+  let most = -Infinity;
+  for (let i = start; i < start + n; i += 1) if (logits[i] > most) most = logits[i];
+  let sum = 0;
+  for (let i = start; i < start + n; i += 1) sum += Math.exp(logits[i] - most);
+  const shift = most + Math.log(sum);
+  const found = new Float64Array(n);
+  for (let i = 0; i < n; i += 1) found[i] = logits[start + i] - shift;
+  return found;
+}
+
+/** Where the n largest finite numbers stand, largest first. */
+function bestPlaces(values, n) {
+  const places = [];
+  for (let i = 0; i < values.length; i += 1) {
+    const value = values[i];
+    if (value === -Infinity || (places.length === n && !(value > values[places[n - 1]]))) continue;
+    let at = places.length;
+    while (at > 0 && value > values[places[at - 1]]) at -= 1;
+    places.splice(at, 0, i);
+    if (places.length > n) places.pop();
+  }
+  return places;
+}
+
+/** The weights with the architecture, the pieces and the search settings. */
+class PageModel {
+  constructor(bytes) {
+    const { header, about, start } = openTensors(bytes);
+    if (!about["transduce.model"]) throw new Error("these are not the weights of a model");
+    this.about = JSON.parse(about["transduce.model"]);
+    this.config = this.about.model;
+    this.weights = new Map(Object.entries(header).map(([name, entry]) => [name, readTensor(bytes, start, entry).data]));
+    this.source = new Pieces(this.about.source);
+    this.target = this.about.target ? new Pieces(this.about.target) : this.source;
+    this.isTranslator = this.config.kind === "encoder-decoder";
+    this.sourceTable = this.isTranslator ? "source_embedding" : "embedding";
+    this.targetTable = this.about.target ? "target_embedding" : this.sourceTable;
+  }
+
+  weight(name) {
+    const found = this.weights.get(name);
+    if (found === undefined) throw new Error(`the model has no weight ${name}`);
+    return found;
+  }
+
+  /** The attentions by name, in the order of Figure 1. */
+  places() {
+    const layers = [...Array(this.config.n_layers).keys()];
+    if (!this.isTranslator) return layers.map((i) => `dec.${i}.self`);
+    return [...layers.map((i) => `enc.${i}.self`), ...layers.flatMap((i) => [`dec.${i}.self`, `dec.${i}.cross`])];
+  }
+
+  // ---- Figure 1 ----
+
+  /** PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(...): section 3.5. Or learned; or none. */
+  positions(run, table, first, n) {
+    const d = this.config.d_model;
+    const found = new Float32Array(n * d);
+    if (!run.hasPositions) return found;
+    if (this.config.positions === "learned") {
+      const learned = this.weight(`${table}.positions.weight`);
+      if ((first + n) * d > learned.length) throw new Error(`a text of ${first + n} pieces, but this model learned ${learned.length / d} positions`);
+      found.set(learned.subarray(first * d, (first + n) * d));
+      return found;
+    }
+    const step = Math.fround(-Math.log(10000) / d);
+    for (let i = 0; i < d; i += 2) {
+      const pace = Math.fround(Math.exp(Math.fround(i * step)));
+      for (let row = 0; row < n; row += 1) {
+        const angle = Math.fround((first + row) * pace);
+        found[row * d + i] = Math.sin(angle);
+        found[row * d + i + 1] = Math.cos(angle);
+      }
+    }
+    return found;
+  }
+
+  /** The vectors of pieces times sqrt(d_model), section 3.4. */
+  vectors(table, ids) {
+    const d = this.config.d_model;
+    const weight = this.weight(`${table}.weight`);
+    const scale = Math.sqrt(d);
+    const found = new Float32Array(ids.length * d);
+    ids.forEach((id, row) => {
+      for (let i = 0; i < d; i += 1) found[row * d + i] = weight[id * d + i] * scale;
+    });
+    return found;
+  }
+
+  /** Vectors plus positions. */
+  embed(run, side, table, ids, first) {
+    const shape = [ids.length, this.config.d_model];
+    const emb = this.vectors(table, ids);
+    const pos = this.positions(run, table, first, ids.length);
+    const x = addRows(emb, pos);
+    keepTensor(run, `${side}.emb`, shape, emb);
+    keepTensor(run, `${side}.pos`, shape, pos);
+    keepTensor(run, `${side}.x`, shape, x);
+    return run.Numbers === Float32Array ? x : run.Numbers.from(x);
+  }
+
+  /** A sub-layer with its residual and LayerNorm, after it (the paper) or before it (sections 3.1 and 5.4). */
+  around(run, at, name, x, n, sublayer) {
+    const shape = [n, this.config.d_model];
+    const weight = this.weight(`${name}_norm.norm.weight`);
+    const bias = this.weight(`${name}_norm.norm.bias`);
+    const isPre = this.config.norm === "pre";
+    const read = isPre ? normRows(x, n, weight, bias) : x;
+    const out = sublayer(read);
+    const sum = addRows(x, out);
+    const norm = isPre ? sum : normRows(sum, n, weight, bias);
+    keepTensor(run, `${at}.in`, shape, read);
+    keepTensor(run, `${at}.out`, shape, out);
+    keepTensor(run, `${at}.add`, shape, sum);
+    keepTensor(run, `${at}.norm`, shape, norm);
+    return norm;
+  }
+
+  /** FFN(x) = max(0, x W_1 + b_1) W_2 + b_2: Eq. 2. */
+  feedForward(run, at, name, x, n) {
+    const { d_model: d, d_ff: dFf } = this.config;
+    const hidden = multiplyRows(x, n, this.weight(`${name}.w_1.weight`), this.weight(`${name}.w_1.bias`), d, dFf);
+    for (let i = 0; i < hidden.length; i += 1) if (hidden[i] < 0) hidden[i] = 0;
+    keepTensor(run, `${at}.hidden`, [n, dFf], hidden);
+    return multiplyRows(hidden, n, this.weight(`${name}.w_2.weight`), this.weight(`${name}.w_2.bias`), dFf, d);
+  }
+
+  /** K W^K and V W^V, or Q W^Q, all heads side by side. */
+  project(name, letter, x, n) {
+    const { d_model: d, n_heads: h, d_k: dK, d_v: dV } = this.config;
+    return multiplyRows(x, n, this.weight(`${name}.w_${letter}.weight`), null, d, h * (letter === "v" ? dV : dK));
+  }
+
+  /** softmax(Q K^T / sqrt(d_k)) V: Eq. 1, with the edits of one attention. The heads come back side by side: Concat(head_1, ...). */
+  attend(run, at, q, k, v, hidesAhead) {
+    const { n_heads: h, d_k: dK, d_v: dV } = this.config;
+    const n = q.length / (h * dK);
+    const m = k.length / (h * dK);
+    const raw = new q.constructor(h * n * m);
+    const weights = new q.constructor(h * n * m);
+    const concat = new q.constructor(n * h * dV);
+    const scale = run.isScaled ? Math.sqrt(dK) : 1;
+    const hidden = hidesAhead ? -1 : run.hidden; // a position of the source
+    const mine = run.edits.filter((edit) => edit.at === at);
+    for (let head = 0; head < h; head += 1) {
+      for (let i = 0; i < n; i += 1) {
+        const to = (head * n + i) * m;
+        const last = hidesAhead && run.isMasked ? m - n + i : m - 1; // the last query stands at the last key
+        const ofQuery = (i * h + head) * dK;
+        let most = -Infinity;
+        for (let j = 0; j < m; j += 1) {
+          const ofKey = (j * h + head) * dK;
+          let sum = 0;
+          for (let c = 0; c < dK; c += 1) sum += q[ofQuery + c] * k[ofKey + c];
+          raw[to + j] = sum;
+          if (j <= last && j !== hidden && sum / scale > most) most = sum / scale;
+        }
+        let total = 0;
+        for (let j = 0; j <= last; j += 1) {
+          const share = j === hidden ? 0 : Math.exp(raw[to + j] / scale - most);
+          weights[to + j] = share;
+          total += share;
+        }
+        for (let j = 0; j <= last; j += 1) weights[to + j] /= total;
+      }
+    }
+    for (const edit of mine) {
+      if (edit.op !== "row" || edit.row >= n) continue; // a search has not written all rows yet, nor all keys
+      for (let j = 0; j < m; j += 1) weights[(edit.head * n + edit.row) * m + j] = edit.values[j] ?? 0;
+    }
+    for (let head = 0; head < h; head += 1) {
+      if (mine.some((edit) => edit.op === "mute" && edit.head === head)) continue;
+      for (let i = 0; i < n; i += 1) {
+        const from = (head * n + i) * m;
+        const to = (i * h + head) * dV;
+        for (let c = 0; c < dV; c += 1) {
+          let sum = 0;
+          for (let j = 0; j < m; j += 1) sum += weights[from + j] * v[(j * h + head) * dV + c];
+          concat[to + c] = sum;
+        }
+      }
+    }
+    if (run.record !== null) {
+      keepTensor(run, `${at}.q`, [h, n, dK], splitHeads(q, n, h));
+      keepTensor(run, `${at}.k`, [h, m, dK], splitHeads(k, m, h));
+      keepTensor(run, `${at}.v`, [h, m, dV], splitHeads(v, m, h));
+      keepTensor(run, `${at}.raw`, [h, n, m], raw);
+      keepTensor(run, `${at}.weights`, [h, n, m], weights);
+      keepTensor(run, `${at}.heads`, [h, n, dV], splitHeads(concat, n, h));
+      keepTensor(run, `${at}.wrote`, [h, n], this.wrote(at, concat, n));
+    }
+    return concat;
+  }
+
+  /** Concat(head_1, ..., head_h) W^O, section 3.2.2. */
+  mixHeads(name, concat, n) {
+    const { d_model: d, n_heads: h, d_v: dV } = this.config;
+    return multiplyRows(concat, n, this.weight(`${name}.w_o.weight`), null, h * dV, d);
+  }
+
+  /** The length of what each head wrote into each position. */
+  wrote(at, concat, n) {
+    const { d_model: d, n_heads: h, d_v: dV } = this.config;
+    const [stack, layer, kind] = at.split(".");
+    const weight = this.weight(`${stack === "enc" ? "encoder" : "decoder.layers"}.${layer}.${kind}_attention.w_o.weight`);
+    const found = new Float32Array(h * n);
+    for (let head = 0; head < h; head += 1) {
+      for (let row = 0; row < n; row += 1) {
+        let square = 0;
+        for (let o = 0; o < d; o += 1) {
+          let sum = 0;
+          for (let c = 0; c < dV; c += 1) sum += concat[(row * h + head) * dV + c] * weight[o * h * dV + head * dV + c];
+          square += sum * sum;
+        }
+        found[head * n + row] = Math.sqrt(square);
+      }
+    }
+    return found;
+  }
+
+  /** With pre-norm a stack ends in one more LayerNorm. */
+  finish(name, x, n) {
+    if (this.config.norm !== "pre") return x;
+    return normRows(x, n, this.weight(`${name}.weight`), this.weight(`${name}.bias`));
+  }
+
+  /** The encoder: the source as one vector a piece, Figure 1 (left). */
+  encode(run, ids) {
+    const n = ids.length;
+    const d = this.config.d_model;
+    let x = this.embed(run, "src", this.sourceTable, ids, 0);
+    if (run.stretched >= 0) for (let i = 0; i < d; i += 1) x[run.stretched * d + i] *= 1 + NUDGE;
+    for (let layer = 0; layer < this.config.n_layers; layer += 1) {
+      const name = `encoder.${layer}`;
+      const at = `enc.${layer}`;
+      x = this.around(run, `${at}.self`, `${name}.self_attention`, x, n, (y) => {
+        const [q, k, v] = ["q", "k", "v"].map((letter) => this.project(`${name}.self_attention`, letter, y, n));
+        return this.mixHeads(`${name}.self_attention`, this.attend(run, `${at}.self`, q, k, v, false), n);
+      });
+      x = this.around(run, `${at}.ff`, `${name}.feed_forward`, x, n, (y) => this.feedForward(run, `${at}.ff`, `${name}.feed_forward`, y, n));
+    }
+    const memory = this.finish("encoder_norm", x, n);
+    keepTensor(run, "enc.out", [n, d], memory);
+    return memory;
+  }
+
+  /** The source's keys and values for every decoder layer, computed once. */
+  start(run, sourceIds) {
+    if (!this.isTranslator) return [];
+    const memory = this.encode(run, sourceIds);
+    return [...Array(this.config.n_layers).keys()].map((layer) => {
+      const name = `decoder.layers.${layer}.cross_attention`;
+      return { k: this.project(name, "k", memory, sourceIds.length), v: this.project(name, "v", memory, sourceIds.length) };
+    });
+  }
+
+  /** The decoder, Figure 1 (right): read the next pieces of several hypotheses, as many of each; what each remembers is given back. */
+  decode(run, memory, hypotheses, pasts) {
+    const nNew = hypotheses[0].length;
+    const n = hypotheses.length * nNew;
+    const { d_model: d, n_heads: h, d_k: dK, d_v: dV } = this.config;
+    const first = pasts[0].length;
+    const caches = hypotheses.map(() => ({ length: first + nNew, layers: [] }));
+    let x = this.embedAll(run, hypotheses, first);
+    const each = (concat, attendOne) => {
+      for (let i = 0; i < hypotheses.length; i += 1) concat.set(attendOne(i), i * nNew * h * dV);
+      return concat;
+    };
+    const rowsOf = (all, i, width) => all.subarray(i * nNew * width, (i + 1) * nNew * width);
+    for (let layer = 0; layer < this.config.n_layers; layer += 1) {
+      const name = `decoder.layers.${layer}`;
+      const at = `dec.${layer}`;
+      x = this.around(run, `${at}.self`, `${name}.self_attention`, x, n, (y) => {
+        const [q, k, v] = ["q", "k", "v"].map((letter) => this.project(`${name}.self_attention`, letter, y, n));
+        const concat = each(new q.constructor(n * h * dV), (i) => {
+          const past = pasts[i].layers[layer] ?? { k: null, v: null };
+          const now = { k: joinRows(past.k, rowsOf(k, i, h * dK)), v: joinRows(past.v, rowsOf(v, i, h * dV)) };
+          caches[i].layers.push(now);
+          return this.attend(run, `${at}.self`, rowsOf(q, i, h * dK), now.k, now.v, true);
+        });
+        return this.mixHeads(`${name}.self_attention`, concat, n);
+      });
+      if (this.isTranslator) {
+        x = this.around(run, `${at}.cross`, `${name}.cross_attention`, x, n, (y) => {
+          const q = this.project(`${name}.cross_attention`, "q", y, n);
+          const { k, v } = memory[layer];
+          const concat = each(new q.constructor(n * h * dV), (i) => this.attend(run, `${at}.cross`, rowsOf(q, i, h * dK), k, v, false));
+          return this.mixHeads(`${name}.cross_attention`, concat, n);
+        });
+      }
+      x = this.around(run, `${at}.ff`, `${name}.feed_forward`, x, n, (y) => this.feedForward(run, `${at}.ff`, `${name}.feed_forward`, y, n));
+      if (run.record !== null) keepTensor(run, `lens.${layer}`, [n, this.target.size], this.score(this.finish("decoder.norm", x, n), n));
+    }
+    const hidden = this.finish("decoder.norm", x, n);
+    keepTensor(run, "dec.out", [n, d], hidden);
+    return { hidden, caches };
+  }
+
+  embedAll(run, hypotheses, first) {
+    if (hypotheses.length === 1) return this.embed(run, "tgt", this.targetTable, hypotheses[0], first);
+    const parts = hypotheses.map((ids) => this.embed(run, "tgt", this.targetTable, ids, first));
+    return parts.reduce(joinRows);
+  }
+
+  /** How well each piece of the vocabulary fits: a dot product with its vector (section 3.4). */
+  score(hidden, n) {
+    return multiplyRows(hidden, n, this.weight(`${this.targetTable}.weight`), null, this.config.d_model, this.target.size);
+  }
+
+  /** One pass over all positions: the logits of every step. */
+  read(run, sourceIds, targetIds) {
+    const { hidden } = this.decode(run, this.start(run, sourceIds), [targetIds], [{ length: 0, layers: [] }]);
+    const logits = { shape: [targetIds.length, this.target.size], data: this.score(hidden, targetIds.length) };
+    keepTensor(run, "logits", logits.shape, logits.data);
+    return logits;
+  }
+
+  // ---- Section 6.1: beam search ----
+
+  /** score / length^alpha, or Wu et al. 2016, Eq. 14. */
+  penalty(length) {
+    const { alpha, length_penalty: kind } = this.about.decode;
+    return (kind === "paper" ? (5 + length) / 6 : length) ** alpha;
+  }
+
+  /** The most pieces a translation may have, [EOS] counted. */
+  limit(nSource, nPrefix) {
+    const most = Math.max((this.about.decode.max_length ?? nSource + EXTRA_LENGTH) + 1, nPrefix + 1);
+    return this.config.positions === "learned" ? Math.min(most, this.config.max_positions) : most;
+  }
+
+  /** The log-probabilities of the next piece of each hypothesis, and what each remembers. */
+  step(run, memory, live) {
+    const start = { length: 0, layers: [] };
+    const again = run.readsAgain;
+    const news = live.map((each) => (again ? each.ids : each.ids.slice(-1)));
+    const { hidden, caches } = this.decode(run, memory, news, live.map((each) => (again ? start : each.past)));
+    const d = this.config.d_model;
+    const last = new hidden.constructor(live.length * d);
+    live.forEach((_, i) => last.set(hidden.subarray(((i + 1) * news[0].length - 1) * d, (i + 1) * news[0].length * d), i * d));
+    const logits = this.score(last, live.length);
+    return { logProbs: live.map((_, i) => logSoftmax(logits, i * this.target.size, this.target.size)), caches };
+  }
+
+  /** Beam search for one source: the best target, and the tree of all that was thought of. It ends when `width` hypotheses have. */
+  search(run, source, width, prefix) {
+    const memory = this.start(run, [...source, EOS_ID]);
+    const limit = this.limit(source.length, prefix.length);
+    const tree = [];
+    const ended = [];
+    let live = [{ ids: [SOS_ID], score: 0, node: -1, past: { length: 0, layers: [] } }];
+    for (let length = 1; live.length > 0 && ended.length < width; length += 1) {
+      const { logProbs, caches } = this.step(run, memory, live);
+      const candidates = logProbs.flatMap((row, beam) => {
+        for (const id of BANNED_IDS) row[id] = -Infinity;
+        const only = length <= prefix.length ? prefix[length - 1] : length >= limit ? EOS_ID : null;
+        const pieces = only === null ? bestPlaces(row, 2 * width) : row[only] > -Infinity ? [only] : [];
+        return pieces.map((id) => ({ beam, id, score: live[beam].score + row[id] }));
+      });
+      candidates.sort((a, b) => b.score - a.score);
+      const next = [];
+      candidates.slice(0, 2 * width).forEach(({ beam, id, score }, place) => {
+        const isKept = id !== EOS_ID && next.length < width;
+        const hasEnded = id === EOS_ID && place < width;
+        const { ids, score: before, node } = live[beam];
+        tree.push({
+          parent: node,
+          step: length - 1,
+          id,
+          piece: this.target.piece(id),
+          log_prob: score - before,
+          score,
+          normalised: score / this.penalty(length),
+          state: isKept ? "kept" : hasEnded ? "ended" : "pruned",
+        });
+        if (isKept) next.push({ ids: [...ids, id], score, node: tree.length - 1, past: caches[beam] });
+        if (hasEnded) ended.push({ ids: ids.slice(1), score: score / this.penalty(length) });
+      });
+      live = next;
+    }
+    if (ended.length === 0) throw new Error("no translation can go on so: choose another piece");
+    return { target: ended.reduce((best, each) => (each.score > best.score ? each : best)).ids, tree };
+  }
+
+  translate(text, beam) {
+    if (isBlank(text)) return "";
+    const source = this.source.encode(cleanText(text, this.about.normalization));
+    this.checkLength(source, MOST_TRACED, "the text", this.source);
+    const { target } = this.search(makeRun([]), source, beam ?? this.about.decode.beam, []);
+    return oneLine(this.target.decode(target));
+  }
+
+  // ---- The trace ----
+
+  /** Refuse what cannot be done (inspection/edits.py). */
+  checkEdits(edits) {
+    const places = this.places();
+    const h = this.config.n_heads;
+    if (edits.length > MOST_EDITS) throw new Error(`${edits.length} edits, at most ${MOST_EDITS} are made together`);
+    for (const edit of edits) {
+      const wanted = Object.hasOwn(EDIT_FIELDS, edit.op) ? EDIT_FIELDS[edit.op] : null;
+      if (wanted === null) throw new Error(`unknown edit '${edit.op}'; known: ${Object.keys(EDIT_FIELDS).join(", ")}`);
+      for (const [name, type] of Object.entries(wanted)) {
+        if (!IS_OF_TYPE[type](edit[name])) throw new Error(`edit '${edit.op}': ${name} is ${edit[name]}, wanted ${type}`);
+      }
+      const more = Object.keys(edit).sort().find((name) => name !== "op" && !Object.hasOwn(wanted, name));
+      if (more !== undefined) throw new Error(`edit '${edit.op}' has no '${more}'`);
+      if ("at" in wanted && !places.includes(edit.at)) throw new Error(`no attention '${edit.at}' in this model; there are ${places.join(", ")}`);
+      if ("at" in wanted && !(edit.head >= 0 && edit.head < h)) throw new Error(`${edit.at} has heads 0 to ${h - 1}, not ${edit.head}`);
+      if (edit.op === "force" && !(edit.step >= 0 && edit.piece >= 0 && edit.piece < this.target.size)) {
+        throw new Error(`edit 'force': step ${edit.step}, piece ${edit.piece}: no such step or piece`);
+      }
+      if (edit.op === "row" && edit.values.length > MOST_KEYS) {
+        throw new Error(`edit 'row': ${edit.values.length} values, there are never more than ${MOST_KEYS} keys`);
+      }
+      if (edit.op === "row" && !edit.values.every(Number.isFinite)) {
+        throw new Error("edit 'row': values must be finite numbers, one for each key");
+      }
+    }
+  }
+
+  /** Refuse rows that are not there, once it is known how long both sides are. */
+  checkRows(edits, nSource, nTarget) {
+    for (const { at, row, values } of edits.filter((edit) => edit.op === "row")) {
+      const nRows = at.startsWith("enc") ? nSource : nTarget;
+      if (!(row >= 0 && row < nRows)) throw new Error(`edit 'row': ${at} has rows 0 to ${nRows - 1}, not ${row}`);
+      if (values.length !== nSource && !isCausal(at)) throw new Error(`edit 'row': ${values.length} values, ${at} has ${nSource} keys`);
+    }
+  }
+
+  replaceWords(text, edits) {
+    const asked = edits.filter((edit) => edit.op === "replace");
+    if (asked.length === 0) return text;
+    const words = splitWords(text);
+    for (const edit of asked) {
+      if (!(edit.word >= 0 && edit.word < words.length)) {
+        throw new Error(`edit 'replace': there is no word ${edit.word}, the text has ${words.length}`);
+      }
+      words[edit.word] = edit.with;
+    }
+    return words.join(" ");
+  }
+
+  checkLength(ids, most, what, pieces) {
+    if (ids.length <= most) return;
+    const rest = pieces.decode(ids.slice(most, most + 12));
+    throw new Error(`${what} has ${ids.length} pieces, at most ${most} can be looked into: it is too long from '${rest}' on, give a shorter text`);
+  }
+
+  /** The target of an edited search: pieces that are forced come one after the other, and what follows each is searched anew. */
+  searchEdited(run, source, beam) {
+    let { target, tree } = this.search(run, source, beam, []);
+    for (const edit of run.edits.filter((each) => each.op === "force")) {
+      if (edit.step > target.length) throw new Error(`edit 'force': there is no step ${edit.step}, the last one is ${target.length}`);
+      const begin = [...target.slice(0, edit.step), edit.piece];
+      if (edit.piece === EOS_ID) return { target: begin.slice(0, -1), tree };
+      ({ target, tree } = this.search(run, source, beam, begin));
+    }
+    return { target, tree };
+  }
+
+  /** Translate a text (or let a language model read it) and keep everything that was computed. */
+  trace(given, edits, beam) {
+    this.checkEdits(edits);
+    const text = cleanText(given, "none"); // whole characters
+    const changed = this.replaceWords(text, edits);
+    const cleaned = cleanText(changed, this.about.normalization);
+    const run = makeRun(edits);
+    let sourceIds = [];
+    let target = [];
+    let tree = [];
+    if (this.isTranslator) {
+      if (isBlank(cleaned)) throw new Error("the text is blank: there is nothing to look into");
+      const source = this.source.encode(cleaned);
+      this.checkLength(source, MOST_TRACED, "the text", this.source);
+      ({ target, tree } = this.searchEdited(run, source, beam ?? this.about.decode.beam));
+      this.checkLength(target, MOST_TRACED, "its translation", this.target);
+      sourceIds = [...source, EOS_ID];
+    } else {
+      if (beam !== null || edits.some((edit) => edit.op === "force")) {
+        throw new Error("a language model reads the text and searches nothing: leave out the beam and 'force'");
+      }
+      target = this.target.encode(cleaned);
+      this.checkLength(target, Math.min(MOST_TRACED, this.config.window - 1), "the text", this.target);
+    }
+    const targetIds = [SOS_ID, ...target];
+    this.checkRows(edits, sourceIds.length, targetIds.length);
+    const tensors = new Map();
+    const logits = this.read({ ...run, record: tensors }, sourceIds, targetIds);
+    const size = this.target.size;
+    const rows = targetIds.map((_, t) => logSoftmax(logits.data, t * size, size));
+    const chosen = [...target, this.isTranslator ? EOS_ID : bestPlaces(rows.at(-1), 1)[0]];
+    if (this.isTranslator) this.align(run, tensors, sourceIds, targetIds, rows, chosen);
+    const meta = { format: 1, text, beam, edits, tree, ...this.describe(changed, sourceIds, targetIds, tensors, rows, chosen) };
+    return makeTrace(meta, tensors);
+  }
+
+  alignmentLayer() {
+    return this.config.n_layers > 3 ? this.config.n_layers - 2 : this.config.n_layers - 1;
+  }
+
+  /** Three answers to "where did it look?": attention, what hiding a source piece costs, and gradient times input.
+   *
+   * The gradient of f at x, times x, is the slope of f((1 + e) x) at e = 0: how f changes when x is made longer. Python goes
+   * backward for it; here it is a difference, in double precision.
+   */
+  align(run, tensors, sourceIds, targetIds, rows, chosen) {
+    const [n, m, h] = [targetIds.length, sourceIds.length, this.config.n_heads];
+    const weights = tensors.get(`dec.${this.alignmentLayer()}.cross.weights`).data;
+    const [attention, occlusion, gradient] = [0, 0, 0].map(() => new Float32Array(n * m));
+    for (let i = 0; i < weights.length; i += 1) attention[i % (n * m)] += weights[i] / h;
+    const whole = rows.map((row, t) => row[chosen[t]]);
+    const chances = (changes) => {
+      const { data, shape } = this.read({ ...run, ...changes }, sourceIds, targetIds);
+      return chosen.map((id, t) => logSoftmax(data, t * shape[1], shape[1])[id]);
+    };
+    const before = chances({ Numbers: Float64Array });
+    for (let j = 0; j < m; j += 1) {
+      const without = chances({ hidden: j });
+      const longer = chances({ stretched: j, Numbers: Float64Array });
+      for (let t = 0; t < n; t += 1) {
+        const cost = whole[t] - without[t];
+        occlusion[t * m + j] = cost < 0 ? 0 : cost;
+        gradient[t * m + j] = (longer[t] - before[t]) / NUDGE;
+      }
+    }
+    tensors.set("align.attention", { shape: [n, m], data: attention });
+    tensors.set("align.occlusion", { shape: [n, m], data: occlusion });
+    tensors.set("align.gradient", { shape: [n, m], data: gradient });
+  }
+
+  /** What people read: pieces, the steps with their likeliest candidates, near pieces, neurons, and the model's card. */
+  describe(text, sourceIds, targetIds, tensors, rows, chosen) {
+    const config = this.config;
+    const logits = tensors.get("logits").data;
+    const size = this.target.size;
+    const steps = rows.map((row, t) => {
+      let entropy = 0;
+      let rank = 0;
+      for (let i = 0; i < size; i += 1) {
+        entropy -= Math.exp(row[i]) * Math.max(row[i], Math.log(1e-12));
+        if (row[i] > row[chosen[t]]) rank += 1;
+      }
+      const top = bestPlaces(row, N_LISTED).map((id) => [id, this.target.piece(id), logits[t * size + id], Math.exp(row[id])]);
+      return { chosen: chosen[t], top, entropy, rank };
+    });
+    const side = (ids, pieces) => {
+      const isText = (id) => id !== SOS_ID && id !== EOS_ID;
+      const words = pieces.wordNumbers(ids.filter(isText))[Symbol.iterator]();
+      return { ids, pieces: ids.map((id) => pieces.piece(id)), words: ids.map((id) => (isText(id) ? words.next().value : null)) };
+    };
+    const found = {
+      target: { ...side(targetIds, this.target), text: this.target.decode(targetIds) },
+      model: {
+        kind: config.kind,
+        n_layers: config.n_layers,
+        n_heads: config.n_heads,
+        d_model: config.d_model,
+        d_k: config.d_k,
+        d_v: config.d_v,
+        d_ff: config.d_ff,
+        norm: config.norm,
+        positions: config.positions,
+        vocab_size: size,
+        alignment_layer: this.alignmentLayer(),
+        fingerprint: this.about.fingerprint,
+        alpha: this.about.decode.alpha,
+        length_penalty: this.about.decode.length_penalty,
+      },
+      steps,
+      vocabulary: this.target.names.map((_, id) => this.target.piece(id)),
+      neurons: this.neurons(tensors),
+    };
+    if (this.isTranslator) found.source = { ...side(sourceIds, this.source), text, near: this.near(sourceIds) };
+    return found;
+  }
+
+  /** For each piece those whose vectors point most nearly in its direction, with the cosine. */
+  near(ids) {
+    const d = this.config.d_model;
+    const weight = this.weight(`${this.sourceTable}.weight`);
+    this.lengths ??= Float64Array.from({ length: this.source.size }, (_, id) => {
+      let square = 0;
+      for (let i = 0; i < d; i += 1) square += weight[id * d + i] ** 2;
+      return Math.max(Math.sqrt(square), 1e-12);
+    });
+    return ids.map((id) => {
+      const cosines = multiplyRows(weight.subarray(id * d, (id + 1) * d), 1, weight, null, d, this.source.size);
+      for (let i = 0; i < cosines.length; i += 1) cosines[i] /= this.lengths[id] * this.lengths[i];
+      const places = bestPlaces(cosines, N_NEAREST + 1).filter((other) => other !== id);
+      return places.slice(0, N_NEAREST).map((other) => [this.source.piece(other), cosines[other]]);
+    });
+  }
+
+  /** For each decoder layer and step the strongest neurons: number, activation, and the pieces they push most. */
+  neurons(tensors) {
+    const { d_model: d, d_ff: dFf } = this.config;
+    const found = {};
+    for (let layer = 0; layer < this.config.n_layers; layer += 1) {
+      const { shape, data } = tensors.get(`dec.${layer}.ff.hidden`);
+      const weight = this.weight(`decoder.layers.${layer}.feed_forward.w_2.weight`);
+      found[`dec.${layer}.ff`] = [...Array(shape[0]).keys()].map((t) => {
+        const hidden = data.subarray(t * dFf, (t + 1) * dFf);
+        return bestPlaces(hidden, 3).map((number) => {
+          const column = Float32Array.from({ length: d }, (_, i) => weight[i * dFf + number]);
+          return [number, hidden[number], bestPlaces(this.score(column, 1), 3).map((id) => this.target.piece(id))];
+        });
+      });
+    }
+    return found;
+  }
+}

@@ -1,0 +1,68 @@
+// How the parts of a model and the steps of a trace are called.
+
+const KINDS = ["self", "cross", "ff"];
+
+/** The parts of a model, such as "dec.0.cross", that have a tensor of this name: encoder first, then layer by layer. */
+export function partsOf(trace, last) {
+  const found = trace
+    .names()
+    .map((name) => /^(enc|dec)\.(\d+)\.(self|cross|ff)\.(\w+)$/.exec(name))
+    .filter((parts) => parts && parts[4] === last);
+  const order = ([, stack, layer, kind]) => (stack === "enc" ? 0 : 1e6) + 10 * Number(layer) + KINDS.indexOf(kind);
+  return found.sort((a, b) => order(a) - order(b)).map((parts) => parts.slice(1, 4).join("."));
+}
+
+/** The attentions of a trace. */
+export function placesOf(trace) {
+  return partsOf(trace, "weights");
+}
+
+/** Whether an attention looks at what has been written, and not ahead. */
+export function isCausal(place) {
+  return place.startsWith("dec") && place.endsWith(".self");
+}
+
+/** "decoder layer 2, attention to the source"; layers and heads are counted from 1 in words, from 0 in tensors. */
+export function placeName(place) {
+  const [stack, layer, kind] = place.split(".");
+  const part = {
+    self: stack === "enc" ? "self-attention" : "masked self-attention",
+    cross: "attention to the source",
+    ff: "feed-forward",
+  }[kind];
+  return `${stack === "enc" ? "encoder" : "decoder"} layer ${Number(layer) + 1}, ${part}`;
+}
+
+export function hasSource(trace) {
+  return Boolean(trace.meta.source);
+}
+
+/** The piece that a step wrote. */
+export function writtenAt(trace, step) {
+  return trace.meta.vocabulary[trace.meta.steps[step].chosen];
+}
+
+/** Pieces as text: ## continues a word. */
+export function joined(pieces) {
+  return pieces
+    .filter((text) => text !== "[SOS]" && text !== "[EOS]")
+    .reduce((text, next) => (next.startsWith("##") ? text + next.slice(2) : text ? `${text} ${next}` : next), "");
+}
+
+/** The pieces that look and those that are looked at. A decoder row reads a piece and writes the next: "amo \u2192 molto". */
+export function labelsOf(trace, place) {
+  const [stack, , kind] = place.split(".");
+  const read = trace.meta.target.pieces;
+  const source = trace.meta.source?.pieces;
+  if (stack === "enc") return { rows: source, cols: source };
+  return {
+    rows: read.map((text, t) => `${text} \u2192 ${writtenAt(trace, t)}`),
+    cols: kind === "cross" ? source : read,
+  };
+}
+
+/** Whether a text starts with letters that run from right to left. */
+export function runsLeft(text) {
+  const found = /[\p{L}]/u.exec(text);
+  return Boolean(found) && /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/u.test(found[0]);
+}

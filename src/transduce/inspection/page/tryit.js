@@ -1,0 +1,320 @@
+// Station 13, "try it": change a word, a head, a row of attention, a piece, or take a part of the model away, and see what follows.
+import { differencesOf, editsFor, editWords, journeyOf, wordsOf } from "./compare.js";
+import { announce, choice, el, HeatMap, piece, table, toggle } from "./draw.js";
+import { percent, show } from "./math.js";
+import { hasSource, isCausal, labelsOf, placeName, placesOf, writtenAt } from "./names.js";
+
+/** Build the station. `page`: { trace, parent, branches, ask, show(trace, parent) }. What is given back is called when another trace is shown. */
+export function tryIt(box, page) {
+  const original = { label: "the original", trace: page.parent ?? page.trace, root: null };
+  const entries = [original, ...page.branches.map(({ label, trace }) => ({ label, trace, root: original }))];
+  const list = el("ol", { class: "tokens", "aria-label": "branches" });
+  const result = el("div", { id: "try-result" });
+  const said = el("p", { role: "alert", id: "try-said" });
+  let current = entries.find((entry) => entry.trace === page.trace) ?? original;
+
+  /** Put an entry in view, here and in all other stations. */
+  const view = (entry) => {
+    current = entry;
+    page.show(entry.trace, entry.root?.trace ?? null);
+    drawEntries();
+  };
+
+  const drawEntries = () => {
+    list.replaceChildren(...entries.map((entry) => {
+      const isNow = entry === current;
+      return el("li", {}, el("button", { type: "button", class: "chip", "aria-current": isNow ? "true" : null, click: () => view(entry) }, piece(entry.label), ": ", piece(entry.trace.meta.target.text)));
+    }));
+    drawResult(result, current);
+    editor?.fill(current.trace);
+  };
+
+  /** Ask for a trace; whatever goes wrong is said. */
+  const attempt = async (button, work) => {
+    said.textContent = "";
+    button.disabled = true;
+    announce("computing");
+    await new Promise((done) => setTimeout(done, 0)); // let the page show that it works
+    try {
+      await work();
+      announce(`${current.label}: ${current.trace.meta.target.text}`);
+    } catch (error) {
+      said.textContent = error.message;
+    } finally {
+      button.disabled = false;
+    }
+  };
+
+  /** The original of an entry, computed where the branch will be, so that what did not change is equal to the last digit. */
+  const refresh = async (root) => {
+    if (root.isFresh) return;
+    root.trace = await page.ask(root.trace.meta.text, []);
+    root.isFresh = true;
+  };
+
+  const change = async (edit, isOnTop) => {
+    const base = current;
+    const root = base.root ?? base;
+    const edits = [...(isOnTop ? base.trace.meta.edits : []), edit];
+    await refresh(root);
+    const trace = await page.ask(root.trace.meta.text, edits);
+    const entry = { label: edits.map((each) => editWords(each, trace.meta)).join(", "), trace, root };
+    entries.push(entry);
+    view(entry);
+  };
+
+  const translate = async (text) => {
+    const entry = { label: text, trace: await page.ask(text, []), root: null, isFresh: true };
+    entries.push(entry);
+    view(entry);
+  };
+
+  let editor = null;
+  if (page.ask) {
+    editor = makeEditor(attempt, change);
+    box.append(makeSentence(original.trace, attempt, translate), editor.form);
+  } else {
+    const here = page.branches.length ? "The branches below were computed when it was made." : "It holds no branches either.";
+    box.append(el("p", { class: "note" }, `This file holds no model, so nothing new can be computed in it. ${here} Make it with `, el("code", {}, "--with-model"), " to change things yourself, or look at it with ", el("code", {}, "transduce serve"), "."));
+  }
+  box.append(said, el("h3", {}, "Branches"), list, result);
+  drawEntries();
+  return () => {
+    const now = entries.find((entry) => entry.trace === page.trace);
+    if (now && now !== current) {
+      current = now;
+      drawEntries();
+    }
+  };
+}
+
+/** A field for another sentence. */
+function makeSentence(trace, attempt, translate) {
+  const input = el("input", { type: "text", id: "try-text", required: true, autocomplete: "off", dir: "auto" });
+  input.value = trace.meta.text;
+  const button = el("button", { type: "submit", id: "try-translate" }, hasSource(trace) ? "translate" : "read");
+  const submit = (event) => {
+    event.preventDefault();
+    attempt(button, () => translate(input.value));
+  };
+  return el("form", { class: "start", submit }, el("label", { class: "hidden", for: "try-text" }, "another sentence"), input, button);
+}
+
+/** The form in which a change is put together. `fill(trace)` fits it to a trace. */
+function makeEditor(attempt, change) {
+  const fields = el("div", { class: "controls" });
+  const more = el("div", {});
+  const top = el("div", { class: "controls" });
+  const button = el("button", { type: "submit", id: "try-change" }, "see what follows");
+  let trace = null;
+  let op = "replace";
+  let isOnTop = true;
+  let read = () => null; // the edit that the fields say
+  const pickKind = el("div", { class: "controls" });
+  const redraw = () => {
+    fields.replaceChildren();
+    more.replaceChildren();
+    read = (EDITORS[op] ?? plainEditor)(trace, fields, more, op);
+  };
+  const submit = (event) => {
+    event.preventDefault();
+    attempt(button, () => change(read(), isOnTop));
+  };
+  const form = el("form", { id: "try-form", "aria-label": "what to change", submit }, pickKind, fields, more, el("div", { class: "controls" }, top, button));
+  const fill = (next) => {
+    trace = next;
+    const kinds = editsFor(trace);
+    if (!kinds.some(([kind]) => kind === op)) op = kinds[0][0];
+    const kind = choice("change", kinds, op, (value) => { op = value; redraw(); });
+    kind.lastChild.id = "try-op";
+    pickKind.replaceChildren(kind);
+    top.replaceChildren(...(trace.meta.edits.length ? [toggle("on top of the changes in view", isOnTop, (value) => { isOnTop = value; })] : []));
+    redraw();
+  };
+  return { form, fill };
+}
+
+function numbered(names) {
+  return names.map((name, i) => [String(i), name]);
+}
+
+function numberIn(input) {
+  return input.value.trim() === "" ? 0 : Number(input.value.replace(",", "."));
+}
+
+function plainEditor(trace, fields, more, op) {
+  return () => ({ op });
+}
+
+/** Pick an attention and one of its heads; `act` is called when the choice changes. */
+function pickHead(trace, fields, act) {
+  const { n_heads: h, alignment_layer: layer } = trace.meta.model;
+  const places = placesOf(trace);
+  const wanted = hasSource(trace) ? `dec.${layer}.cross` : places.at(-1);
+  const chosen = { at: places.includes(wanted) ? wanted : places.at(-1), head: 0 };
+  fields.append(
+    choice("attention", places.map((place) => [place, placeName(place)]), chosen.at, (at) => { chosen.at = at; act?.(); }),
+    choice("head", numbered(Array.from({ length: h }, (_, head) => `head ${head + 1}`)), "0", (head) => { chosen.head = Number(head); act?.(); }),
+  );
+  return chosen;
+}
+
+const EDITORS = {
+  replace(trace, fields) {
+    const words = wordsOf(trace.meta);
+    const chosen = { word: 0 };
+    const input = el("input", { type: "text", id: "try-with", required: true, autocomplete: "off", dir: "auto" });
+    fields.append(choice("word", numbered(words), "0", (word) => { chosen.word = Number(word); }), el("label", { class: "control" }, el("span", {}, "becomes"), input));
+    return () => ({ op: "replace", word: chosen.word, with: input.value });
+  },
+
+  mute(trace, fields) {
+    const chosen = pickHead(trace, fields);
+    return () => ({ op: "mute", ...chosen });
+  },
+
+  row(trace, fields, more) {
+    let row = 0;
+    let inputs = [];
+    const sum = el("output", {});
+    const rowBox = el("div", {});
+    const told = () => { sum.textContent = `sum ${show(inputs.reduce((total, input) => total + numberIn(input), 0))}`; };
+    const drawKeys = () => {
+      const { data, shape } = trace.get(`${chosen.at}.weights`);
+      const { cols } = labelsOf(trace, chosen.at);
+      const hidesAhead = isCausal(chosen.at) && trace.ran("mask");
+      const n = hidesAhead ? row + 1 : shape[2];
+      const from = (chosen.head * shape[1] + row) * shape[2];
+      inputs = cols.slice(0, n).map((_, key) => {
+        const input = el("input", { type: "text", inputmode: "decimal", input: told });
+        input.style.width = "5.5rem";
+        input.value = String(Math.round(1000 * data[from + key]) / 1000);
+        return input;
+      });
+      const alone = choice("put all on", [["", "\u2013"], ...numbered(cols.slice(0, n))], "", (key) => {
+        if (key !== "") inputs.forEach((input, i) => { input.value = i === Number(key) ? "1" : "0"; });
+        told();
+      });
+      more.replaceChildren(
+        el("p", { class: "quiet" }, "The weights of this row, one for each piece it can look at; the model uses them as they are."),
+        el("div", { class: "controls" }, alone, ...inputs.map((input, key) => el("label", { class: "control" }, el("span", {}, piece(cols[key])), input)), sum),
+      );
+      told();
+    };
+    const drawRows = () => {
+      const { rows } = labelsOf(trace, chosen.at);
+      row = Math.min(row, rows.length - 1);
+      rowBox.replaceChildren(choice("row", numbered(rows), String(row), (value) => { row = Number(value); drawKeys(); }));
+      drawKeys();
+    };
+    const chosen = pickHead(trace, fields, drawRows);
+    fields.append(rowBox);
+    drawRows();
+    return () => ({ op: "row", ...chosen, row, values: inputs.map(numberIn) });
+  },
+
+  force(trace, fields) {
+    const { steps } = trace.meta;
+    const chosen = { step: 0, piece: -1 };
+    const pieceBox = el("div", {});
+    const drawPieces = () => {
+      const { top, chosen: written } = steps[chosen.step];
+      const others = top.filter(([id]) => id !== written && (id === 2 || id > 3));
+      chosen.piece = others[0][0];
+      pieceBox.replaceChildren(choice("writes", others.map(([id, name, , p]) => [String(id), `${name}  ${percent(p)}`]), String(chosen.piece), (id) => { chosen.piece = Number(id); }));
+    };
+    fields.append(choice("step", numbered(steps.map((_, t) => `${t + 1}: ${writtenAt(trace, t)}`)), "0", (step) => { chosen.step = Number(step); drawPieces(); }), pieceBox);
+    drawPieces();
+    return () => ({ op: "force", ...chosen });
+  },
+};
+
+/** The original and a branch, side by side. */
+function drawResult(box, { label, trace, root }) {
+  box.replaceChildren();
+  if (!root) return;
+  const parent = root.trace;
+  const verb = hasSource(trace) ? "wrote" : "read";
+  const side = (name, which, id) => el("div", {}, el("h3", {}, name), el("p", { id, dir: "auto" }, piece(which.meta.target.text)));
+  const journey = journeyOf(parent, trace);
+  box.append(el("div", { class: "pair" }, side(`The original ${verb}`, parent, "try-parent"), side(`With \u201c${label}\u201d it ${verb}`, trace, "try-branch")), stepTable(parent, trace), el("h3", {}, "Where the change enters, and how far it gets"), el("p", { id: "try-journey" }, journeyWords(journey, parent, trace)));
+  for (const name of ["source", "target"]) drawJourney(box, journey, name, trace);
+  box.append(tensorTable(parent, trace));
+}
+
+/** What both wrote at each step, and how likely it was. */
+function stepTable(parent, trace) {
+  const cell = (which, t) => {
+    const step = which.meta.steps[t];
+    if (!step) return ["", ""];
+    const found = step.top.find(([id]) => id === step.chosen);
+    return [piece(writtenAt(which, t)), percent(found ? found[3] : which.get("probs").data[t * which.meta.model.vocab_size + step.chosen])];
+  };
+  const n = Math.max(parent.meta.steps.length, trace.meta.steps.length);
+  const rows = Array.from({ length: n }, (_, t) => [String(t + 1), ...cell(parent, t), ...cell(trace, t), sameAt(parent, trace, t) ? "" : "another piece"]);
+  return table("what both wrote at each step, and how likely it was", ["step", "original", "probability", "branch", "probability", ""], rows);
+}
+
+function sameAt(parent, trace, t) {
+  const [a, b] = [parent, trace].map((which) => which.meta.steps[t]);
+  return Boolean(a && b) && parent.meta.vocabulary[a.chosen] === trace.meta.vocabulary[b.chosen];
+}
+
+function shareText(x) {
+  return x > 0.995 ? `${Math.round(100 * x)} %` : percent(x);
+}
+
+function stageName({ side, title, name }) {
+  return name === "logits" ? "the logits" : `the ${side === "source" ? "encoder" : "decoder"}\u2019s ${title.replace("to the", "attention to the").replace(/^(\d+) (.*)$/, "$2 of layer $1")}`;
+}
+
+function journeyWords({ enters, largest, last }, parent, trace) {
+  if (!enters) return "Nothing changed: every vector is the same to the last digit.";
+  const isSameText = parent.meta.target.ids.join() === trace.meta.target.ids.join();
+  const ends = !hasSource(trace) ? guessWords(parent, trace) : isSameText ? "the same pieces are written" : "other pieces are written";
+  return `The change enters at ${stageName(enters)}, is largest at ${stageName(largest)} (${shareText(largest.mean)} of the length of a vector, on average), and ${last.isChanged ? `moves the logits by ${shareText(last.mean)}` : "dies out before the logits"}: ${ends}.`;
+}
+
+/** A language model reads a text: what changes is what it thinks comes next. */
+function guessWords(parent, trace) {
+  const [a, b] = [parent, trace].map(({ meta }) => meta.steps.map(({ top }) => top[0][0]));
+  const n = b.filter((id, t) => id !== a[t]).length;
+  return `after ${n} of ${b.length} pieces it holds another one for the likeliest to come next`;
+}
+
+/** Stages by positions: how much of each vector changed. What only one of the two has cannot be compared. */
+function drawJourney(box, journey, side, trace) {
+  const stages = journey.stages.filter((stage) => stage.side === side);
+  if (stages.length === 0) return;
+  const n = Math.max(1, stages[0].changes.filter((x) => !Number.isNaN(x)).length);
+  const cols = trace.meta[side].pieces.slice(0, n);
+  const data = Float64Array.from(stages.flatMap((stage) => [...stage.changes.subarray(0, n)]));
+  const words = el("p", { class: "quiet" });
+  const map = new HeatMap(box, side === "source" ? "Change on the source side, stage by stage" : "Change on the target side, stage by stage", { readout: false });
+  map.figure.whole.append(words);
+  map.draw({
+    rows: stages.map(({ title }) => title),
+    cols,
+    data,
+    ramp: "weights",
+    reach: Math.max(...data.filter((x) => Number.isFinite(x)), 1e-9),
+    explain: (i, j) => {
+      const say = `${stages[i].title}, \u201c${cols[j]}\u201d: |branch \u2212 original| / |original| = ${shareText(data[i * n + j])}`;
+      words.textContent = `${say} (${stages[i].name})`;
+      return { say };
+    },
+  });
+}
+
+/** All tensors with their largest difference; the rows are made when they are asked for. */
+function tensorTable(parent, trace) {
+  const found = differencesOf(parent, trace);
+  const n = found.filter(({ most }) => most > 0).length;
+  const body = el("div", {});
+  const details = el("details", { id: "try-tensors", toggle: () => {
+    if (!details.open || body.childNodes.length) return;
+    const rows = found.map(({ name, most }) => [el("code", {}, name), most === 0 ? "the same" : most === Infinity ? "another shape" : show(most)]);
+    body.append(table("tensors and their largest difference", ["tensor", "largest difference"], rows));
+  } }, el("summary", {}, `${n} of ${found.length} tensors changed`), body);
+  return details;
+}

@@ -1,0 +1,187 @@
+"""One pass with Eq. 1 spelled out, in which everything is recorded by name; and what follows from that."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transduce.decode.forced import alignment_layer, twin
+from transduce.inspection.edits import Edit, edited_attention
+from transduce.model import LanguageModel, Transformer
+from transduce.model.positions import sinusoids
+
+Model = Transformer | LanguageModel
+Record = Callable[[str, Tensor], None]
+MOST_NUMBERS = 1 << 24  # logits of texts with a hidden piece that are computed side by side
+
+
+def places(model: Model) -> dict[str, int]:
+    """The attentions of a model by name, with their number of heads, in the order of Figure 1."""
+    kinds = [("enc", "self")] if isinstance(model, Transformer) else []
+    kinds += [("dec", "self"), ("dec", "cross")] if isinstance(model, Transformer) else [("dec", "self")]
+    layers = range(model.config.n_layers)
+    found = [(f"{stack}.{i}.{kind}", stack) for i in layers for stack, kind in kinds]
+    return {at: model.config.n_heads for at, stack in sorted(found, key=lambda each: each[1], reverse=True)}
+
+
+def bend(model: Model, edits: Sequence[Edit]) -> None:
+    """Take a model's positions away, if an edit says so."""
+    if any(edit["op"] == "no_positions" for edit in edits):
+        tables = (
+            [model.source_embedding, model.target_embedding] if isinstance(model, Transformer) else [model.embedding]
+        )
+        for table in tables:
+            table.positions = NoPositions(model.config.d_model)  # type: ignore[assignment]  # it stands in for learned ones
+
+
+class NoPositions(torch.nn.Module):
+    """Positions that are not there."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.d_model = d_model
+
+    def forward(self, start: int, length: int) -> Tensor:
+        """Zeros."""
+        return torch.zeros(length, self.d_model)
+
+
+def watch(model: Model, edits: Sequence[Edit], record: Record | None) -> None:
+    """Spell attention out everywhere, with the edits; and record what every part reads and answers."""
+    for stack, layers in _stacks(model).items():
+        for i, layer in enumerate(layers):
+            for part, name in (("self_attention", "self"), ("cross_attention", "cross"), ("feed_forward", "ff")):
+                sub = getattr(layer, part, None)
+                if sub is None:
+                    continue
+                at = f"{stack}.{i}.{name}"
+                if name != "ff":
+                    sub.attend = edited_attention(at, edits, record)
+                if record is not None:
+                    _hook(at, sub, getattr(layer, f"{part}_norm"), record)
+
+
+def _stacks(model: Model) -> dict[str, Any]:
+    encoder = {"enc": model.encoder} if isinstance(model, Transformer) else {}
+    return {**encoder, "dec": model.decoder.layers}
+
+
+def _hook(at: str, sub: Any, norm: Any, record: Record) -> None:
+    def keep(module: Any, given: tuple[Any, ...], out: Tensor) -> None:
+        record(f"{at}.in", given[0][0])
+        record(f"{at}.out", out[0])
+
+    def keep_hidden(module: Any, given: tuple[Tensor, ...], out: Tensor) -> None:
+        record(f"{at}.hidden", out[0].relu())
+
+    def keep_sum(module: Any, given: tuple[Tensor, Tensor], out: Tensor) -> None:
+        record(f"{at}.add", given[0][0] + given[1][0])
+        record(f"{at}.norm", out[0])
+
+    sub.register_forward_hook(keep)
+    norm.register_forward_hook(keep_sum)
+    if at.endswith(".ff"):
+        sub.w_1.register_forward_hook(keep_hidden)
+
+
+def read(model: Model, source: Sequence[int], target: Sequence[int]) -> Tensor:
+    """One pass over all positions: the logits of every step."""
+    if isinstance(model, LanguageModel):
+        return model(torch.tensor([target]))[0]
+    ids = torch.tensor([source])
+    return model(ids, torch.ones_like(ids, dtype=torch.bool), torch.tensor([target]))[0]
+
+
+def record_all(
+    model: Model,
+    source: Sequence[int],
+    target: Sequence[int],
+    choose: Callable[[Tensor], list[int]],
+    edits: Sequence[Edit],
+) -> dict[str, Tensor]:
+    """Everything, by name. `choose` says what was written at each step, given the logits."""
+    tensors: dict[str, Tensor] = {}
+
+    def keep(name: str, value: Tensor) -> None:
+        tensors[name] = value.detach().clone()
+
+    watch(model, edits, keep)
+    with torch.no_grad():
+        tensors["logits"] = read(model, source, target)
+    _embeddings(model, tensors, source, target)
+    config = model.config
+    for at in places(model):
+        stack, number, kind = at.split(".")
+        attention = getattr(_stacks(model)[stack][int(number)], f"{kind}_attention")
+        w_o = attention.w_o.weight.detach().unflatten(1, (config.n_heads, -1))
+        tensors[f"{at}.wrote"] = torch.einsum("hqv,dhv->hqd", tensors[f"{at}.heads"], w_o).norm(dim=-1)
+    last = config.n_layers - 1
+    with torch.no_grad():
+        for i in range(config.n_layers):
+            tensors[f"lens.{i}"] = model.logits(model.decoder.norm(tensors[f"dec.{i}.ff.norm"]))
+        tensors["dec.out"] = model.decoder.norm(tensors[f"dec.{last}.ff.norm"])
+        if isinstance(model, Transformer):
+            tensors["enc.out"] = model.encoder_norm(tensors[f"enc.{last}.ff.norm"])
+    if isinstance(model, Transformer):
+        plain = twin(model)
+        for module in plain.modules():
+            module._forward_hooks.clear()
+        watch(plain, edits, None)
+        chosen = torch.tensor(choose(tensors["logits"]))
+        tensors["align.attention"] = tensors[f"dec.{alignment_layer(config.n_layers)}.cross.weights"].mean(dim=0)
+        tensors["align.occlusion"] = _occlusion(plain, source, target, chosen, tensors["logits"])
+        tensors["align.gradient"] = _gradient(plain, source, target, chosen)
+    return tensors
+
+
+def _embeddings(model: Model, tensors: dict[str, Tensor], source: Sequence[int], target: Sequence[int]) -> None:
+    d_model = model.config.d_model
+    sides: list[tuple[str, Sequence[int], Any]]
+    if isinstance(model, Transformer):
+        sides = [("src", source, model.source_embedding), ("tgt", target, model.target_embedding)]
+    else:
+        sides = [("tgt", target, model.embedding)]
+    for side, ids, table in sides:
+        tensors[f"{side}.emb"] = table.weight.detach()[list(ids)] * math.sqrt(d_model)
+        if table.positions is None:
+            tensors[f"{side}.pos"] = sinusoids(0, len(ids), d_model, torch.device("cpu"))
+        else:
+            tensors[f"{side}.pos"] = table.positions(0, len(ids)).detach()
+        tensors[f"{side}.x"] = tensors[f"{side}.emb"] + tensors[f"{side}.pos"]
+
+
+def _occlusion(
+    model: Transformer, source: Sequence[int], target: Sequence[int], chosen: Tensor, logits: Tensor
+) -> Tensor:
+    """How much less likely each written piece gets when a source piece is hidden."""
+    n, columns = len(source), []
+    with torch.no_grad():
+        whole = torch.log_softmax(logits, dim=-1).gather(1, chosen[:, None])
+        for mask in torch.tensor_split(~torch.eye(n, dtype=torch.bool), -(-n * logits.numel() // MOST_NUMBERS)):
+            ids, targets = (torch.tensor([each]).expand(len(mask), -1) for each in (source, target))
+            hidden = torch.log_softmax(model(ids, mask, targets), dim=-1)
+            columns.append(hidden.gather(2, chosen[None, :, None].expand(len(mask), -1, -1))[:, :, 0])
+        return (whole - torch.cat(columns).T).clamp(min=0)
+
+
+def _gradient(model: Transformer, source: Sequence[int], target: Sequence[int], chosen: Tensor) -> Tensor:
+    """Gradient times input: how the log-probability of each written piece would follow the vector of each source piece."""
+    leaf: list[Tensor] = []
+
+    def replace_output(module: Any, given: Any, out: Tensor) -> Tensor | None:
+        if leaf:
+            return None  # the target, where both share one embedding
+        leaf.append(out.detach().requires_grad_())
+        return leaf[0]
+
+    handle = model.source_embedding.register_forward_hook(replace_output)
+    with torch.enable_grad():
+        log_probs = torch.log_softmax(read(model, source, target), dim=-1)
+        handle.remove()
+        rows = []
+        for t, piece in enumerate(chosen.tolist()):
+            (gradient,) = torch.autograd.grad(log_probs[t, piece], leaf[0], retain_graph=True)
+            rows.append((gradient[0] * leaf[0][0]).sum(dim=-1).detach())
+    return torch.stack(rows)

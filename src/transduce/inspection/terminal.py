@@ -1,0 +1,161 @@
+"""Matrices and lists in the terminal: they fit its width, in colour where there is colour, in digits where there is none."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from rich.cells import cell_len, set_cell_size
+from rich.columns import Columns
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+LOW, MIDDLE, HIGH = (33, 102, 172), (247, 247, 247), (179, 88, 6)  # blue, white, orange: apart for every eye
+MOST_LABEL = 12  # columns of the terminal that a piece may take
+BAR = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A matrix with names for its rows and columns. A small one has a sign for each number, and no names above."""
+
+    title: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: Sequence[Sequence[float]]
+    is_small: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON, which knows no infinity."""
+        values = [[x if math.isfinite(x) else None for x in row] for row in self.values]
+        return {"title": self.title, "rows": self.rows, "columns": self.columns, "values": values}
+
+    def text(self, width: int, has_color: bool) -> Text:
+        """As wide as the terminal at most; columns that do not fit follow below, of a small grid some are left out."""
+        finite = [x for row in self.values for x in row if math.isfinite(x)]
+        is_share = all(0 <= x <= 1.001 for x in finite)
+        most = 1.0 if is_share else max(map(abs, finite), default=0.0) or 1.0
+        label = min(MOST_LABEL, max(map(cell_len, self.rows), default=0))
+        text = Text(clean(self.title) + "\n", style="bold", no_wrap=True, overflow="crop")
+        n_columns = len(self.values[0])
+        if self.is_small:
+            n_pairs, n_fit = n_columns // 2, max(2, (width - label - 1) // 2) // 2  # sine and cosine stay together
+            pairs = [2 * (i * n_pairs // n_fit) for i in range(n_fit)] if n_fit < n_pairs else []
+            blocks = [[i + j for i in pairs for j in (0, 1)] or list(range(n_columns))]
+            widths = [2] * n_columns
+            shown = [["" if has_color else sign(x / most, is_share) for x in row] for row in self.values]
+        else:
+            digits = min(6, max(1, 1 - math.floor(math.log10(most))))
+            shown = [[f"{100 * x:.0f}" if is_share else f"{x:z.{digits}f}" for x in row] for row in self.values]
+            least = max(len(x) for row in shown for x in row) + 1
+            widths = [max(least, min(MOST_LABEL, cell_len(name) + 1)) for name in self.columns]
+            if sum(widths) + label + 1 > width:
+                widths = [least] * n_columns
+            blocks = [list(block) for block in fit(widths, width - label - 1)]
+        for block in blocks:
+            if not self.is_small:
+                text.append(
+                    " " * (label + 1) + "".join(padded(self.columns[i], widths[i]) for i in block) + "\n", "dim"
+                )
+            for name, cells, row in zip(self.rows or [""] * len(shown), shown, self.values, strict=True):
+                text.append(padded(name, label, "<") + " " if label else "")
+                for i in block:
+                    text.append(padded(cells[i], widths[i]), paint(row[i] / most, is_share) if has_color else None)
+                text.append("\n")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Rows of values under names; shares are drawn as bars in the column `bar`."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    bar: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"title": self.title, "columns": self.columns, "rows": self.rows}
+
+    def table(self) -> Table:
+        """For the terminal."""
+        table = Table(title=Text(clean(self.title), "bold"), title_justify="left", box=None, pad_edge=False)
+        for name, sample in zip(self.columns, self.rows[0], strict=True):
+            is_number = isinstance(sample, int | float)
+            table.add_column(name, header_style="dim", justify="right" if is_number else "left")
+        if self.bar:
+            table.add_column()
+        for row in self.rows:
+            cells = [Text(said(value)) for value in row]
+            if self.bar:
+                cells.append(Text("█" * round(BAR * row[list(self.columns).index(self.bar)]), "blue"))
+            table.add_row(*cells)
+        return table
+
+
+Part = Grid | Listing
+
+
+def show(parts: Iterable[Part], console: Console) -> None:
+    """Print parts one below the other, small grids without names side by side."""
+    has_color = console.color_system is not None and not console.no_color
+    for is_tile, group in groupby(parts, key=lambda part: isinstance(part, Grid) and part.is_small and not part.rows):
+        drawn = [part.text(console.width, has_color) if isinstance(part, Grid) else part.table() for part in group]
+        for each in [Columns(drawn)] if is_tile else drawn:
+            console.print(each, highlight=False)
+        console.print()
+
+
+def fit(widths: Sequence[int], width: int) -> Iterable[Sequence[int]]:
+    """Numbers of columns, in blocks that are no wider than asked."""
+    block: list[int] = []
+    for i, each in enumerate(widths):
+        if block and sum(widths[j] for j in block) + each > width:
+            yield block
+            block = []
+        block.append(i)
+    yield block
+
+
+def padded(text: str, width: int, side: str = ">") -> str:
+    """A text in so many cells, whatever its script; what is longer is cut."""
+    text = clean(text)
+    if cell_len(text) > width - (side == ">"):
+        text = set_cell_size(text, max(0, width - 1 - (side == ">"))) + "…"
+    return " " * (width - cell_len(text)) + text if side == ">" else set_cell_size(text, width)
+
+
+def clean(text: str) -> str:
+    """Nothing that would drive a terminal."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def sign(x: float, is_share: bool) -> str:
+    """A number as one character: tenths of a share, the direction of others."""
+    return (
+        (str(min(9, int(10 * x + 0.5))) if x >= 0.05 else ".")
+        if is_share
+        else "-"
+        if x < -0.3
+        else "+"
+        if x > 0.3
+        else "."
+    )
+
+
+def paint(x: float, is_share: bool) -> str:
+    """The style of a cell: from white to blue for shares, and from blue over white to orange."""
+    end = LOW if is_share or x < 0 else HIGH
+    strength = min(1.0, abs(x))
+    r, g, b = (round(m + (e - m) * strength) for m, e in zip(MIDDLE, end, strict=True))
+    return f"{'#000000' if strength < 0.6 else '#ffffff'} on rgb({r},{g},{b})"
+
+
+def said(value: Any) -> str:
+    """A value of a listing as people read it: candidates are pairs of a piece and its probability."""
+    if isinstance(value, list):
+        return "  ".join(f"{clean(piece)} {p:.1%}" for piece, p in value)
+    return "" if value is None else f"{value:.3f}" if isinstance(value, float) else clean(str(value))

@@ -1,0 +1,104 @@
+"""What a search thought of: the translation it found, and the tree of all candidates, kept, ended and pruned."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transduce.decode.engines import NOT_NUMBERS, Sentence, make_penalty
+from transduce.decode.how import How
+from transduce.decode.search import Moment, Penalty, explore
+from transduce.decode.translator import Translator
+from transduce.errors import ModelError, UsageError
+from transduce.inspection.edits import Edit
+from transduce.model import Transformer
+from transduce.text.vocabulary import EOS, Vocabulary
+
+Node = dict[str, Any]
+
+
+class Prefixes:
+    """The cache of a search that reads everything again at every step: what was written."""
+
+    def __init__(self, ids: Tensor) -> None:
+        self.ids = ids
+
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> "Prefixes":
+        """Some rows."""
+        return Prefixes(self.ids[rows])
+
+
+def search(
+    worker: Translator, model: Transformer, source: Sequence[int], beam: int | None, edits: Sequence[Edit]
+) -> tuple[list[int], list[Node]]:
+    """The translation, and the tree. An edited model is searched without a cache, as it will be read."""
+    how = How(worker.settings(beam))
+    target: list[int] = []
+    tree: list[Node] = []
+    for forced in (None, *(edit for edit in edits if edit["op"] == "force")):
+        if forced and forced["step"] > len(target):
+            raise UsageError(f"edit 'force': there is no step {forced['step']}, the last one is {len(target)}")
+        begin = (*target[: forced["step"]], forced["piece"]) if forced else ()
+        if begin and begin[-1] == EOS:
+            return list(begin[:-1]), tree
+        sentence = Sentence(tuple(source), begin)
+        if edits:
+            with torch.inference_mode():
+                plan = worker.reference.plan([sentence], how)
+                start = Prefixes(torch.empty(1, 0, dtype=torch.long))
+                moments = list(explore(_uncached(model, source), start, plan.limits, **plan.asked))
+        else:
+            moments = list(worker.reference.stream(sentence, how))
+        target, tree = _grow(moments, worker.target_vocabulary, make_penalty(how.config))
+    return target, tree
+
+
+def _uncached(model: Transformer, source: Sequence[int]) -> Callable[[Tensor, Prefixes], tuple[Tensor, Prefixes]]:
+    ids = torch.tensor([[*source, EOS]])
+    mask = torch.ones_like(ids, dtype=torch.bool)
+    memory = model.encode(ids, mask)
+
+    def step(new: Tensor, cache: Prefixes) -> tuple[Tensor, Prefixes]:
+        prefixes = torch.cat((cache.ids.expand(len(new), -1), new[:, None]), dim=1)
+        start = model.decoder.start(memory.expand(len(new), -1, -1), mask.expand(len(new), -1))
+        hidden, _ = model.decode(prefixes, start)
+        return torch.log_softmax(model.logits(hidden[:, -1]), dim=-1), Prefixes(prefixes)
+
+    return step
+
+
+def _grow(moments: Sequence[Moment], vocabulary: Vocabulary, penalty: Penalty) -> tuple[list[int], list[Node]]:
+    """For each candidate its parent, its piece, its scores, and whether it was kept, ended or pruned."""
+    nodes: list[Node] = []
+    rows, sums = [-1], [0.0]  # the node of each hypothesis, and its score
+    ended: list[Any] = []
+    for step, moment in enumerate(moments):
+        beams, pieces, scores = (each[0].tolist() for each in moment.candidates)
+        ended += [hypothesis for _, hypothesis in moment.ended]
+        kept: list[int] = []
+        for i, (beam, piece, score) in enumerate(zip(beams, pieces, scores, strict=True)):
+            if not math.isfinite(score):
+                continue
+            is_kept = bool(moment.is_kept[0, i])
+            has_ended = piece == EOS and 2 * i < len(pieces)  # while it was among the best
+            nodes.append(
+                {
+                    "parent": rows[beam],
+                    "step": step,
+                    "id": piece,
+                    "piece": vocabulary.piece(piece),
+                    "log_prob": score - sums[beam],
+                    "score": score,
+                    "normalised": score / penalty(step + 1),
+                    "state": "kept" if is_kept else "ended" if has_ended else "pruned",
+                }
+            )
+            if is_kept:
+                kept.append(len(nodes) - 1)
+        rows, sums = kept, [nodes[i]["score"] for i in kept]
+    if not ended:
+        raise ModelError(NOT_NUMBERS)
+    best = max(ended, key=lambda hypothesis: hypothesis.score)
+    return list(best.ids), nodes

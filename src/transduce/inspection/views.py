@@ -1,0 +1,194 @@
+"""What of a trace is shown in the terminal: each view is a function from a trace to matrices and lists.
+
+Layers, heads and positions count from 0, as in the names of tensors; time steps from 1.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from transduce.errors import UsageError
+from transduce.inspection.terminal import Grid, Listing, Part
+from transduce.inspection.trace import Trace
+
+N_CANDIDATES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What of a trace is wanted; what is left out is chosen, or is all of it."""
+
+    layer: int | None = None
+    head: int | None = None
+    step: int | None = None
+    kind: str | None = None
+
+
+def matrix(tensor: Tensor) -> list[list[float]]:
+    """Numbers, short enough to be read."""
+    return [[round(x, 6) for x in row] for row in tensor.float().tolist()]
+
+
+def tokens(trace: Trace, choice: Choice) -> list[Part]:
+    """The pieces of both sides, with ids and words; of the source also what is near."""
+    parts: list[Part] = []
+    for side in [name for name in ("source", "target") if name in trace.meta]:
+        has = trace.meta[side]
+        near = has.get("near")
+        rows = [
+            [i, piece, number, word, *([near[i]] if near else [])]
+            for i, (piece, number, word) in enumerate(zip(has["pieces"], has["ids"], has["words"], strict=True))
+        ]
+        names = ["position", "piece", "id", "word", *(["near, by cosine"] if near else [])]
+        parts.append(Listing(f"{side}: {has['text']}", names, rows))
+    return parts
+
+
+def positions(trace: Trace, choice: Choice) -> list[Part]:
+    """The positional encodings (section 3.5)."""
+    side, name = ("source", "src.pos") if "source" in trace.meta else ("target", "tgt.pos")
+    values = matrix(trace[name])
+    columns = [str(i) for i in range(len(values[0]))]
+    return [Grid(f"{name} [{len(values)}, {len(columns)}]", trace.meta[side]["pieces"], columns, values, is_small=True)]
+
+
+def heads(trace: Trace, choice: Choice) -> list[Part]:
+    """The weights of all heads, of all layers, at a glance."""
+    model = trace.meta["model"]
+    found: list[Part] = []
+    for layer in range(model["n_layers"]) if choice.layer is None else [choice.layer]:
+        at, _, columns = place(trace, Choice(layer, kind=choice.kind))
+        numbers = range(model["n_heads"]) if choice.head is None else [choice.head]
+        found += [Grid(f"{at} {h}", (), columns, matrix(trace[f"{at}.weights"][h]), is_small=True) for h in numbers]
+    return found
+
+
+def scores(trace: Trace, choice: Choice) -> list[Part]:
+    """Eq. 1 of one head, stage by stage."""
+    at, rows, columns = place(trace, choice)
+    h = choice.head or 0
+    names = {"raw": "Q K^T", "scaled": "/ sqrt(d_k)", "masked": "masked", "weights": "softmax, in hundredths"}
+    stages: list[Part] = [
+        Grid(f"{at}.{name} head {h}: {what}", rows, columns, matrix(trace[f"{at}.{name}"][h]))
+        for name, what in names.items()
+    ]
+    values = matrix(trace[f"{at}.heads"][h])
+    dimensions = [str(i) for i in range(len(values[0]))]
+    return [*stages, Grid(f"{at}.heads head {h}: weights times V", rows, dimensions, values, is_small=True)]
+
+
+def alignment(trace: Trace, choice: Choice) -> list[Part]:
+    """Three answers to the question where it looked, for each piece written."""
+    if "source" not in trace.meta:
+        raise UsageError("a language model has no source: there is nothing to align with")
+    said = {
+        "attention": "cross-attention, in hundredths",
+        "occlusion": "loss if hidden",
+        "gradient": "gradient x input",
+    }
+    columns = trace.meta["source"]["pieces"]
+    return [
+        Grid(f"align.{name}: {what}", written(trace), columns, matrix(trace[f"align.{name}"]))
+        for name, what in said.items()
+    ]
+
+
+def probs(trace: Trace, choice: Choice) -> list[Part]:
+    """The likeliest pieces of a time step, or of each."""
+    names = ["piece", "id", "logit", "probability"]
+    return [
+        Listing(
+            f"step {t + 1}: {piece}", names, [[p, i, logit, x] for i, p, logit, x in step["top"]], bar="probability"
+        )
+        for t, (step, piece) in enumerate(zip(trace.meta["steps"], written(trace), strict=True))
+        if choice.step in (None, t + 1)
+    ]
+
+
+def beam(trace: Trace, choice: Choice) -> list[Part]:
+    """The tree of the search: each candidate below the one it continues."""
+    tree = trace.meta["tree"]
+    if not tree:
+        raise UsageError("a language model searches nothing: there is no beam")
+    below: dict[int, list[int]] = {}
+    for number, node in enumerate(tree):
+        below.setdefault(node["parent"], []).append(number)
+    rows: list[list[Any]] = []
+    stack = [(number, 0) for number in reversed(below[-1])]
+    while stack:
+        number, depth = stack.pop()
+        node = tree[number]
+        rows.append(["  " * depth + node["piece"], *(node[n] for n in ("log_prob", "score", "normalised", "state"))])
+        stack += [(child, depth + 1) for child in reversed(below.get(number, []))]
+    return [
+        Listing("the search: scores are log-probabilities", ["piece", "log_prob", "score", "normalised", "state"], rows)
+    ]
+
+
+def steps(trace: Trace, choice: Choice) -> list[Part]:
+    """What was read, written and thought of at each time step."""
+    read = trace.meta["target"]["pieces"]
+    rows = [
+        [t + 1, " ".join(read[: t + 1]), piece, [[p, x] for _, p, _, x in step["top"][:N_CANDIDATES]], step["entropy"]]
+        for t, (step, piece) in enumerate(zip(trace.meta["steps"], written(trace), strict=True))
+        if choice.step in (None, t + 1)
+    ]
+    source = trace.meta.get("source", trace.meta["target"])["text"]
+    return [
+        Listing(
+            f"{source} -> {trace.meta['target']['text']}", ["step", "read", "written", "candidates", "entropy"], rows
+        )
+    ]
+
+
+def layers(trace: Trace, choice: Choice) -> list[Part]:
+    """What would be written if the decoder ended after each layer."""
+    vocabulary, n_layers = trace.meta["vocabulary"], trace.meta["model"]["n_layers"]
+    best = [trace[f"lens.{i}"].float().softmax(dim=-1).max(dim=-1) for i in range(n_layers)]
+    rows = [
+        [t + 1, piece, *([[vocabulary[int(each.indices[t])], float(each.values[t])]] for each in best)]
+        for t, piece in enumerate(written(trace))
+        if choice.step in (None, t + 1)
+    ]
+    return [Listing("layer by layer", ["step", "written", *(f"layer {i}" for i in range(n_layers))], rows)]
+
+
+def written(trace: Trace) -> list[str]:
+    """The piece that each step wrote."""
+    return [trace.meta["vocabulary"][step["chosen"]] for step in trace.meta["steps"]]
+
+
+def place(trace: Trace, choice: Choice) -> tuple[str, list[str], list[str]]:
+    """The attention that is meant, and the names of its queries and keys."""
+    model = trace.meta["model"]
+    kind = choice.kind or ("cross" if "source" in trace.meta else "self")
+    if "source" not in trace.meta and kind != "self":
+        raise UsageError(f"--kind {kind}: a language model has self-attention only")
+    layer = choice.layer
+    if layer is None:
+        layer = model["alignment_layer"] if kind == "cross" else model["n_layers"] - 1
+    queries = trace.meta["source" if kind == "enc" else "target"]["pieces"]
+    keys = trace.meta["target" if kind == "self" else "source"]["pieces"]
+    return (f"enc.{layer}.self" if kind == "enc" else f"dec.{layer}.{kind}"), queries, keys
+
+
+View = Callable[[Trace, Choice], list[Part]]
+VIEWS: dict[str, View] = {
+    each.__name__: each for each in (tokens, positions, heads, scores, alignment, probs, beam, steps, layers)
+}  # fmt: skip
+
+
+def look(trace: Trace, view: str, choice: Choice) -> list[Part]:
+    """A view of a trace; what the model does not have is refused."""
+    model = trace.meta["model"]
+    for name, first, n in (
+        ("layer", 0, model["n_layers"]),
+        ("head", 0, model["n_heads"]),
+        ("step", 1, len(trace.meta["steps"])),
+    ):
+        given = getattr(choice, name)
+        if given is not None and not first <= given < first + n:
+            raise UsageError(f"--{name} {given}: here they go from {first} to {first + n - 1}")
+    return VIEWS[view](trace, choice)

@@ -1,0 +1,155 @@
+"""The views of the terminal: numbers are the trace's, lines fit, pieces stand above columns, and no text drives the terminal."""
+
+import io
+import json
+import re
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from tests.inspection.test_trace import TEXT, worker_of
+from transduce.decode.load import load
+from transduce.errors import UsageError
+from transduce.inspection.terminal import Grid, Listing, clean, padded, show
+from transduce.inspection.trace import Trace, trace
+from transduce.inspection.views import VIEWS, Choice, look
+from transduce.text.vocabulary import Vocabulary
+
+
+@pytest.fixture(scope="module")
+def built() -> Trace:
+    return trace(load(engine="torch"), TEXT)
+
+
+@pytest.fixture(scope="module")
+def reader(vocabulary: Vocabulary) -> Trace:
+    return trace(worker_of(vocabulary, "decoder-only", "pre", "sinusoidal"), TEXT)
+
+
+def shown(parts: list[Any], width: int = 80, **options: Any) -> str:
+    console = Console(file=io.StringIO(), width=width, **options)
+    show(parts, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def grid(parts: list[Any], number: int = 0) -> Grid:
+    assert isinstance(parts[number], Grid)
+    return parts[number]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_every_view_fits_and_is_plain_without_colour(built: Trace, reader: Trace, view: str, width: int) -> None:
+    for found in (built, reader):
+        if found is reader and view in ("alignment", "beam"):
+            continue
+        text = shown(look(found, view, Choice()), width)
+        assert "\x1b" not in text
+        assert max(cell_len(line) for line in text.splitlines()) <= width
+        assert len(text.split()) > 10
+        json.dumps([part.as_dict() for part in look(found, view, Choice())], allow_nan=False)
+
+
+def test_colour_only_where_it_is_wanted(built: Trace) -> None:
+    parts = look(built, "alignment", Choice())
+    assert ";48;2;" in shown(parts, color_system="truecolor", force_terminal=True)
+    without = shown(parts, color_system="truecolor", force_terminal=True, no_color=True)
+    assert "48;2;" not in without
+    assert " 100 " in without  # the numbers are there either way
+
+
+def test_the_heat_map_has_the_numbers_of_the_trace_in_hundredths_below_their_pieces(built: Trace) -> None:
+    lines = shown(look(built, "alignment", Choice())).splitlines()
+    ends = {piece: lines[1].index(piece) + len(piece) for piece in built.meta["source"]["pieces"]}
+    for t, line in enumerate(lines[2:6]):
+        assert line.startswith(("Ti", "amo", "molto", "[EOS]")[t])
+        for s, end in enumerate(ends.values()):
+            assert int(line[end - 3 : end]) == round(100 * float(built["align.attention"][t, s]))
+
+
+def test_columns_that_do_not_fit_follow_below(built: Trace) -> None:
+    text = shown(look(built, "scores", Choice(kind="enc"))[:1], 24)
+    assert len(re.findall(r"-?\d+\.\d", text)) == 6 * 6
+    assert text.count("\nlove ") == 2
+
+
+def test_the_stages_of_the_scores_are_the_tensors(built: Trace) -> None:
+    parts = look(built, "scores", Choice(layer=0, head=1, kind="self"))
+    assert [part.title.split(":")[0] for part in parts] == [
+        f"dec.0.self.{name} head 1" for name in ("raw", "scaled", "masked", "weights", "heads")
+    ]
+    for part, name in zip(parts, ("raw", "scaled", "masked", "weights", "heads"), strict=True):
+        assert isinstance(part, Grid)
+        values = torch.tensor(part.values)
+        assert torch.allclose(values, built[f"dec.0.self.{name}"][1], atol=1e-5)
+    masked = parts[2].as_dict()["values"]
+    assert masked[0][1:] == [None, None, None]
+    assert "-inf" in shown(parts)
+
+
+def test_heads_are_side_by_side(built: Trace) -> None:
+    first = shown(look(built, "heads", Choice())).splitlines()[0]
+    assert [f"dec.0.cross {h}" in first for h in range(4)] == [True] * 4
+    assert [part.title for part in look(built, "heads", Choice(layer=1, head=2, kind="enc"))] == ["enc.1.self 2"]
+    colored = shown(look(built, "heads", Choice()), color_system="truecolor", force_terminal=True)
+    assert "\x1b[" in colored
+
+
+def test_the_lists_say_what_the_steps_say(built: Trace) -> None:
+    [listing] = look(built, "probs", Choice(step=3))
+    assert isinstance(listing, Listing)
+    assert listing.title == "step 3: molto"
+    assert listing.rows[0][0] == "molto"
+    assert len(look(built, "probs", Choice())) == 4
+    text = shown(look(built, "steps", Choice()), 100)
+    assert "3  [SOS] Ti amo        molto    molto 90." in text
+    [lens] = look(built, "layers", Choice(step=3))
+    assert isinstance(lens, Listing)
+    assert lens.rows[0][3] == [["molto", pytest.approx(built.meta["steps"][2]["top"][0][3], abs=1e-6)]]
+    [tree] = look(built, "beam", Choice())
+    assert isinstance(tree, Listing)
+    assert len(tree.rows) == len(built.meta["tree"])
+    assert [row[0] for row in tree.rows[:4]] == ["Ti", "  amo", "    molto", "      [EOS]"]
+
+
+@pytest.mark.parametrize(
+    ("view", "choice", "message"),
+    [
+        ("heads", Choice(layer=2), "--layer 2: here they go from 0 to 1"),
+        ("heads", Choice(head=-1), "--head -1: here they go from 0 to 3"),
+        ("probs", Choice(step=0), "--step 0: here they go from 1 to 4"),
+    ],
+)
+def test_what_is_not_there_is_refused(built: Trace, view: str, choice: Choice, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        look(built, view, choice)
+
+
+def test_what_a_language_model_does_not_have_is_refused(reader: Trace) -> None:
+    for view, choice, message in (
+        ("alignment", Choice(), "a language model has no source: there is nothing to align with"),
+        ("beam", Choice(), "a language model searches nothing: there is no beam"),
+        ("heads", Choice(kind="cross"), "--kind cross: a language model has self-attention only"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            look(reader, view, choice)
+
+
+@given(st.text(max_size=30), st.integers(2, 20), st.sampled_from("<>"))
+def test_a_label_takes_its_cells_whatever_it_is(text: str, width: int, side: str) -> None:
+    assert cell_len(padded(text, width, side)) == width
+
+
+def test_no_text_drives_the_terminal() -> None:
+    assert clean("\x1b[31mred\x07\x9b\u202e") == "\ufffd[31mred\ufffd\ufffd\ufffd"
+    hostile = "\x1b]0;title\x07[bold]x[/bold]"
+    parts = [Grid(hostile, [hostile], [hostile, "b"], [[0.5, 1.0]]), Listing(hostile, ["a"], [[hostile]])]
+    text = shown(parts)
+    assert "\x1b" not in text
+    assert "[bold]x[/bold]" in text
