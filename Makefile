@@ -3,16 +3,17 @@ PYTHON ?= python3
 BIN    := .venv/bin
 PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet
 
-.PHONY: help demo test test-slow check bench-lm bench-train builtin picture clean
+.PHONY: help demo test test-slow check bench-lm bench-train bench-decode builtin picture clean
 help:
-	@echo "make demo        train English -> Italian here and now and watch it translate"
-	@echo "make test        format, lint, types, tests, README commands"
-	@echo "make test-slow   the long proofs"
-	@echo "make check       format, lint and types only"
-	@echo "make bench-lm    language-model training beside a plain PyTorch loop (DATA=folder of tinyshakespeare.txt)"
-	@echo "make bench-train training beside torch.nn.Transformer and Marian (DATA=folder of Multi30k)"
-	@echo "make builtin     train the model that ships inside the package again"
-	@echo "make picture     make the picture in the README again"
+	@echo "make demo         train English -> Italian here and now and watch it translate"
+	@echo "make test         format, lint, types, tests, README commands"
+	@echo "make test-slow    the long proofs"
+	@echo "make check        format, lint and types only"
+	@echo "make bench-lm     language-model training beside a plain PyTorch loop (DATA=folder of tinyshakespeare.txt)"
+	@echo "make bench-train  training beside torch.nn.Transformer and Marian (DATA=folder of Multi30k)"
+	@echo "make bench-decode translating beside Hugging Face and CTranslate2 (DATA=folder of Multi30k)"
+	@echo "make builtin      train the model that ships inside the package again"
+	@echo "make picture      make the pictures in the README again"
 
 # torch first and alone: an unpinned torch, asked for by another package, brings gigabytes of CUDA libraries along.
 .venv/.run: pyproject.toml constraints.txt
@@ -35,17 +36,21 @@ check: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# strace lets tests kill a training inside a system call; where it cannot be installed, pytest names the tests it skips.
-.venv/.strace:
+# What some tests need and pip does not have: strace kills a training inside a system call, chromium opens the page, node runs
+# its model. Where one cannot be installed that is said, and pytest names the tests it skips.
+.venv/.tools:
 	@mkdir -p .venv
-	@command -v strace >/dev/null || { apt-get update -qq && apt-get install -qq -y strace; } >/dev/null 2>&1 \
-	  || echo "strace is not installed and cannot be: the tests that need it are skipped"
+	@for tool in strace:strace chromium:chromium node:nodejs; do \
+	  command -v $${tool%:*} >/dev/null && continue; \
+	  { apt-get update -qq && apt-get install -qq -y --no-install-recommends $${tool#*:}; } >/dev/null 2>&1 \
+	    || echo "$${tool%:*} is not installed and cannot be: the tests that need it are skipped"; \
+	done
 	@touch $@
 
-test: check .venv/.strace
+test: check .venv/.tools
 	$(BIN)/pytest -m "not slow"
 
-test-slow: .venv/.dev .venv/.strace
+test-slow: .venv/.dev .venv/.tools
 	$(BIN)/pytest -m slow
 
 bench-lm: .venv/.run
@@ -55,11 +60,16 @@ bench-train: .venv/.run
 	@$(PIP) -r bench/requirements.txt
 	$(BIN)/python bench/train.py $(if $(DATA),--data $(DATA))
 
+bench-decode: .venv/.run
+	@$(PIP) -r bench/requirements.txt
+	$(BIN)/python bench/decode.py $(if $(DATA),--data $(DATA))
+
 builtin: .venv/.run
 	GOMP_SPINCOUNT=10000 $(BIN)/python -m transduce.app.builtin
 
-picture: .venv/.run
+picture: .venv/.dev .venv/.tools
 	GOMP_SPINCOUNT=10000 $(BIN)/python docs/picture.py
+	GOMP_SPINCOUNT=10000 $(BIN)/python docs/inside_picture.py
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .hypothesis

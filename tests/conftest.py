@@ -18,6 +18,14 @@ from transduce.text.grammar import generate
 from transduce.text.vocabulary import Vocabulary, learn
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Models that are converted for another engine lie in a folder of these tests, not in the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture
 def model_config() -> ModelConfig:
     return ModelConfig(vocab_size=41, n_layers=2, d_model=22, d_ff=37, n_heads=3, d_k=7, d_v=5, dropout=0.0)

@@ -12,6 +12,8 @@ import pytest
 from tests.conftest import write_grammar
 from transduce.app.info import describe_preset
 from transduce.decode.load import load
+from transduce.inspection.edits import FIELDS
+from transduce.inspection.views import VIEWS
 from transduce.presets import TABLE_3
 from transduce.text.grammar import generate
 
@@ -20,6 +22,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAPER = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
 SOURCES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "src" / "transduce").rglob("*.py")}
 TRAINING = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+INSIDE = (ROOT / "docs" / "inside.md").read_text(encoding="utf-8")
+TRANSLATING = (ROOT / "docs" / "translating.md").read_text(encoding="utf-8")
 
 
 def commands_of(page: str) -> list[str]:
@@ -59,16 +63,35 @@ def test_the_commands_of_the_readme_run_in_order(tmp_path: Path) -> None:
     assert len(COMMANDS) >= 7
     for command in COMMANDS:
         out = run(command, tmp_path)
-        if command.startswith("echo"):
+        if command == 'echo "I love you very much" | transduce translate':
             assert out == "Ti amo molto\n"
+        if "--glossary" in command:
+            assert "macchina" in out or "automobile" in out
     assert len((tmp_path / "out.it").read_text().splitlines()) == 60
+    for command in commands_of(TRANSLATING):  # the page goes on where the README ends
+        run(command, tmp_path)
+    assert len((tmp_path / "report.jsonl").read_text().splitlines()) == 60
+    assert len((tmp_path / "links.txt").read_text().splitlines()) == 60
 
 
-def test_the_python_of_the_readme_answers_as_printed() -> None:
-    blocks = "\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL))
-    test = doctest.DocTestParser().get_doctest(blocks, {}, "README", "README.md", 0)
+def test_the_commands_of_the_page_on_looking_inside_run_in_order(tmp_path: Path) -> None:
+    said = [run(command, tmp_path) for command in commands_of(INSIDE)]
+    assert len(said) >= 8
+    assert "molto    0    0   0  100" in said[0]
+    assert (tmp_path / "out.html").stat().st_size < 2_000_000 < (tmp_path / "whole.html").stat().st_size + 1_000_000
+
+
+def test_every_view_and_every_edit_is_on_the_page_on_looking_inside() -> None:
+    assert re.findall(r"^\| `(\w+)` \|", INSIDE, re.MULTILINE) == list(VIEWS)
+    assert set(re.findall(r'^\| `\{"op": "(\w+)"', INSIDE, re.MULTILINE)) == set(FIELDS)
+
+
+@pytest.mark.parametrize(("page", "least"), [(README, 8), (TRANSLATING, 4), (INSIDE, 6)])
+def test_the_python_of_a_page_answers_as_printed(page: str, least: int) -> None:
+    blocks = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    test = doctest.DocTestParser().get_doctest(blocks, {}, "page", "page", 0)
     results = doctest.DocTestRunner().run(test)
-    assert results.attempted >= 8
+    assert results.attempted >= least
     assert results.failed == 0
 
 

@@ -15,7 +15,7 @@ FILES = sorted(path for path in SOURCE.rglob("*.py"))
 # Lower floors first; a floor may import the floors below it, and rooms of one floor do not know each other.
 FLOORS = (
     ("errors",),
-    ("config", "storage"),
+    ("config", "storage", "hardware"),
     ("presets", "html"),
     ("text", "model"),
     ("data", "checkpoint"),
@@ -26,7 +26,7 @@ FLOORS = (
     ("app",),
 )
 FLOOR_OF = {room: number for number, floor in enumerate(FLOORS) for room in floor}
-MOST_LINES = 12_000
+MOST_LINES = 14_500
 
 
 def room_of(path: Path) -> str:

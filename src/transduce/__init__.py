@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from transduce.decode.generator import Generation, Generator
     from transduce.decode.load import load
     from transduce.decode.sample import Sampling
-    from transduce.decode.translator import Translation, Translator
+    from transduce.decode.translation import Translation
+    from transduce.decode.translator import Translator
     from transduce.errors import TransduceError
     from transduce.inspection.steps import time_steps
+    from transduce.inspection.trace import Trace, trace
 
 __version__ = "0.1.0"
 
@@ -29,10 +31,12 @@ _HOMES = {
     "Generation": "transduce.decode.generator",
     "Generator": "transduce.decode.generator",
     "TransduceError": "transduce.errors",
-    "Translation": "transduce.decode.translator",
+    "Translation": "transduce.decode.translation",
     "Translator": "transduce.decode.translator",
     "load": "transduce.decode.load",
+    "Trace": "transduce.inspection.trace",
     "time_steps": "transduce.inspection.steps",
+    "trace": "transduce.inspection.trace",
     "train": "transduce.app.run",
 }
 
@@ -43,11 +47,13 @@ __all__ = [
     "ModelConfig",
     "ModelFolder",
     "Sampling",
+    "Trace",
     "TransduceError",
     "Translation",
     "Translator",
     "load",
     "time_steps",
+    "trace",
     "train",
 ]
 

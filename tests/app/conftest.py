@@ -13,6 +13,17 @@ from transduce.app.cli import main
 Run = Callable[..., tuple[int, str, str]]
 
 
+def doubts(err: str) -> list[str]:
+    """What `translate` said about lines, without what it says of itself: its engine, and how many lines there were."""
+    lines = [line.removeprefix("transduce: ") for line in err.splitlines()]
+    while lines and lines[0].startswith("converted for CTranslate2, once: "):
+        del lines[0]
+    engine, *between, summary = lines
+    assert engine.startswith("engine: "), err
+    assert summary.partition(" ")[2].startswith("line"), err
+    return between
+
+
 @pytest.fixture
 def transduce(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
     """Run a command in this process: its exit code, stdout and stderr."""

@@ -8,27 +8,22 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TextIO
 
 import typer
 from rich.console import Console
 
 from transduce.config import Layer, parse_assignment, read_toml
 from transduce.errors import StoppedError, StorageError, TransduceError, UsageError
-from transduce.text.files import BYTE_ORDER_MARK, LONGEST_LINE, check_stdin_is_read_once, not_text
+from transduce.text.files import check_stdin_is_read_once
 
 if TYPE_CHECKING:
-    from transduce.decode.translator import Translation
     from transduce.evaluate import Score
-
-READ_AT_ONCE = 1 << 15  # bytes of standard input, at most, before they are translated
-MOST_NAMED = 10  # unseen words of a line that are named on stderr
-LONGEST_NAMED = 40  # characters of such a word
 
 app = typer.Typer(
     help="The Transformer of 'Attention Is All You Need': from two text files to a translator.",
@@ -61,6 +56,9 @@ Settings = Annotated[
 Assignments = Annotated[
     list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="any setting; repeat it for more")
 ]
+Engine = Literal["auto", "torch", "ctranslate2"]
+Precision = Literal["float32", "bf16", "int8"]
+Kind = Literal["self", "cross", "enc"]
 Json = Annotated[bool, typer.Option("--json", help="for programs: one JSON object a line")]
 
 
@@ -70,6 +68,7 @@ def main() -> None:
     # cores are busy with something else, long spinning made training many times slower (docs/decisions.md).
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     _open_streams()
+    sys.stderr = _Unheard(sys.stderr)  # what nobody can hear must not end the work
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends us quietly
     signal.signal(signal.SIGINT, _interrupted)
@@ -123,7 +122,6 @@ def _outlive_terminal() -> None:
     """A training goes on when its terminal is closed, or when nobody reads any more what it says."""
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    sys.stderr = _Unheard(sys.stderr)
 
 
 def _end(message: str, exit_code: int) -> NoReturn:
@@ -264,22 +262,55 @@ def _train_together(processes: int) -> None:
 @app.command()
 def translate(
     files: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
-    model: Model = None,
+    model: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "-m", "--model", help="model or run folder; left out, the built-in en-it model; repeat it for an ensemble"
+        ),
+    ] = None,
     beam: Beam = None,
     alpha: Alpha = None,
     length_penalty: LengthPenalty = None,
     max_length: Annotated[int | None, typer.Option(help="most pieces of a translation; left out, input + 50")] = None,
+    n_best: Annotated[
+        int, typer.Option(min=1, help="so many translations of each line, best first, in Moses' form")
+    ] = 1,
+    prefix: Annotated[str, typer.Option(help="how each translation begins")] = "",
+    alternatives: Annotated[
+        int, typer.Option(min=0, max=128, help="so many that differ in the piece after --prefix, and how each goes on")
+    ] = 0,
+    no_repeat_ngram: Annotated[
+        int, typer.Option(min=0, help="do not write the same n pieces in a row twice; 0: they may repeat")
+    ] = 0,
+    glossary: Annotated[
+        Path | None,
+        typer.Option(help="terms that are met: phrase, tab, translation, tab, another; a phrase alone stays as it is"),
+    ] = None,
+    protect: Annotated[
+        bool, typer.Option("--protect", help="numbers, web and mail addresses, {placeholders} and %s survive")
+    ] = False,
+    forbid: Annotated[Path | None, typer.Option(help="words that are never written, one a line")] = None,
     sample: Annotated[bool, typer.Option("--sample", help="draw translations instead of searching the best")] = False,
     temperature: Annotated[float | None, typer.Option(help="with --sample: below 1 sharper, above 1 wilder")] = None,
     top_k: Annotated[int | None, typer.Option(help="with --sample: only the k likeliest pieces")] = None,
     top_p: Annotated[float | None, typer.Option(help="with --sample: only the likeliest pieces that reach p")] = None,
     seed: Annotated[int | None, typer.Option(help="with --sample: same seed, same draws; 1 if not said")] = None,
+    engine: Annotated[
+        Engine, typer.Option(help="auto takes ctranslate2 where it is installed and can do what is asked")
+    ] = "auto",
+    precision: Annotated[
+        Precision, typer.Option(help="of the weights; bf16 runs on torch, int8 on ctranslate2")
+    ] = "float32",
+    threads: Annotated[int | None, typer.Option(min=1, max=1024, help="left out, one a core")] = None,
+    report: Annotated[Path | None, typer.Option(help="notes and flags of each line, as JSONL")] = None,
+    alignments: Annotated[Path | None, typer.Option(help="word alignments, a line each, in Pharaoh's form")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="exit with 65 if a line is flagged")] = False,
     as_json: Json = False,
 ) -> None:
-    """Translate standard input, line by line: one line out for each line in, blank stays blank.
+    """Translate standard input, line by line: one line out for each line in, blank stays blank, whatever the line is.
 
-    With --json each line is an object: source, text, score, and what is doubtful: truncated (the translation reached its maximum
-    length), cut (the source was too long), unseen (words that were not in the training text).
+    A line that is too long is split, translated and joined. What is doubtful is said on stderr, and line by line in --report:
+    notes and flags, which docs/translating.md explains. With --json each line is an object with all that is known of it.
 
     echo "I love you very much" | transduce translate
     """
@@ -291,20 +322,112 @@ def translate(
         raise UsageError(f"--{next(iter(given)).replace('_', '-')} is for drawing: add --sample")
     if sample and any(option is not None for option in (beam, alpha, length_penalty)):
         raise UsageError("--sample draws and does not search: leave out --beam, --alpha and --length-penalty")
+    from transduce.app.filter import run_filter, say
+    from transduce.decode.how import How
     from transduce.decode.load import load_translator
     from transduce.decode.sample import Sampling
+    from transduce.text.phrases import read_glossary, read_phrases
 
-    translator = load_translator(model)
-    translator.settings(beam, alpha, length_penalty, max_length)  # refuse what is wrong before reading
-    n_read = 0
-    for lines in _stdin_lines():
-        sampling = Sampling(**given, first=n_read) if sample else None  # type: ignore[arg-type]  # each is of its own type
-        for translation in translator.translate(lines, beam, alpha, length_penalty, max_length, sampling):
-            n_read += 1
-            _warn(n_read, translation)
-            text = json.dumps(asdict(translation), ensure_ascii=False) if as_json else translation.text
-            sys.stdout.buffer.write(text.encode() + b"\n")
-        sys.stdout.buffer.flush()
+    translator = load_translator(*model or (), engine=engine, precision=precision, n_threads=threads, say=say)
+    asked = How(
+        translator.settings(beam, alpha, length_penalty, max_length),
+        n_best=n_best,
+        alternatives=alternatives,
+        sampling=Sampling(**given) if sample else None,  # type: ignore[arg-type]  # each is of its own type
+        no_repeat=no_repeat_ngram,
+        forbid=tuple(read_phrases(forbid)) if forbid is not None else (),
+        prefix=prefix,
+        glossary=read_glossary(glossary) if glossary is not None else None,
+        protect=protect,
+    )
+    run_filter(
+        translator,
+        asked,
+        as_json=as_json,
+        report=report,
+        alignments=alignments,
+        strict=strict,
+        files=(glossary, forbid),
+    )
+
+
+@app.command()
+def inspect(
+    text: Annotated[str, typer.Argument(help="one text to translate, or for a language model to read")],
+    model: Model = None,
+    view: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="tokens, positions, heads, scores, alignment, probs, beam, steps or layers; repeat it for more"
+        ),
+    ] = None,
+    layer: Annotated[int | None, typer.Option(help="from 0")] = None,
+    head: Annotated[int | None, typer.Option(help="from 0")] = None,
+    step: Annotated[int | None, typer.Option(help="time step, from 1")] = None,
+    kind: Annotated[Kind | None, typer.Option(help="of attention: the decoder's self or cross, or enc")] = None,
+    beam: Beam = None,
+    edit: Annotated[
+        list[str] | None, typer.Option(help="what if, as JSON: see docs/inside.md; repeat it for more", metavar="JSON")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="write the page, one file that needs nothing", metavar="FILE")
+    ] = None,
+    with_model: Annotated[
+        bool, typer.Option("--with-model", help="with --html: put the model inside, for other texts and edits")
+    ] = False,
+    svg: Annotated[Path | None, typer.Option(help="write the views as a picture", metavar="FILE")] = None,
+    as_json: Json = False,
+) -> None:
+    """Look inside a model while it translates: every number it computes, in the terminal or as a page.
+
+    transduce inspect "I love you very much" --view heads --view probs --step 3
+
+    transduce inspect "I love you very much" --html out.html
+    """
+    if with_model and html is None:
+        raise UsageError("--with-model puts the model into the page: add --html FILE")
+    if svg is not None and as_json:
+        raise UsageError("--svg draws and --json prints: give one of them")
+    from transduce.app.inspect import inspect as look
+    from transduce.inspection.views import Choice
+
+    choice = Choice(layer, head, step, kind)
+    look(model, text, view or (), choice, beam, edit or (), html, with_model, svg, as_json)
+
+
+@app.command()
+def serve(
+    model: Model = None,
+    host: Annotated[str, typer.Option(help="address to listen at")] = ("127.0.0.1"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one")] = 8000,
+    open_page: Annotated[bool, typer.Option("--open", help="open the page in the browser")] = False,
+) -> None:
+    """Look inside a model in the browser: a page, and an API for its numbers (docs/inside.md).
+
+    transduce serve -m runs/en-it --open
+    """
+    from transduce.app.server import serve as run_server
+
+    run_server(model, host, port, open_page, _say())
+
+
+@app.command()
+def score(
+    source: Annotated[Path, typer.Option(help="text that was translated, one sentence a line")],
+    target: Annotated[Path, typer.Option(help="its translations, line by line")],
+    model: Model = None,
+    alpha: Alpha = None,
+    length_penalty: LengthPenalty = None,
+    alignments: Annotated[Path | None, typer.Option(help="word alignments, a line each, in Pharaoh's form")] = None,
+    as_json: Json = False,
+) -> None:
+    """Score given translations: the numbers that `translate` gives its own. One number a line, higher is better.
+
+    transduce score -m runs/en-it --source test.en --target out.it
+    """
+    from transduce.app.filter import score_files
+
+    score_files(model, source, target, alpha, length_penalty, alignments, as_json)
 
 
 @app.command()
@@ -518,56 +641,6 @@ def _stderr() -> Console:
 def _say() -> Callable[[str], None]:
     """Lines for people, as they are."""
     return partial(_stderr().print, highlight=False, markup=False)
-
-
-def _stdin_lines() -> Iterator[list[str]]:
-    """Standard input, as many lines at once as are there, so that who writes one line and waits gets its translation.
-
-    Of a line that never ends only so much is kept as is more than enough to say that it is too long.
-    """
-    number, rest = 0, bytearray()
-    while read := sys.stdin.buffer.read1(READ_AT_ONCE):  # type: ignore[union-attr]  # it is a BufferedReader
-        *lines, end = read.split(b"\n")
-        if lines:
-            lines[0] = bytes(rest) + lines[0]
-            rest.clear()
-            yield [_decode(line, number + i) for i, line in enumerate(lines, start=1)]
-            number += len(lines)
-        rest += end[: LONGEST_LINE - len(rest)]
-    if rest:
-        yield [_decode(bytes(rest), number + 1)]
-
-
-def _decode(line: bytes, number: int) -> str:
-    line = line.removesuffix(b"\r")
-    if number == 1 and (what := not_text(line)):
-        print(f"transduce: standard input {what}", file=sys.stderr)
-    if number == 1 and line.startswith(BYTE_ORDER_MARK):
-        print("transduce: line 1: a byte order mark was left out", file=sys.stderr)
-        line = line.removeprefix(BYTE_ORDER_MARK)
-    try:
-        return line.decode()
-    except UnicodeDecodeError:
-        print(f"transduce: line {number}: bytes that are not UTF-8 were replaced by U+FFFD", file=sys.stderr)
-        return line.decode(errors="replace")
-
-
-def _warn(number: int, translation: "Translation") -> None:
-    if translation.unseen:
-        words = ", ".join(map(_visible, translation.unseen[:MOST_NAMED]))
-        if len(translation.unseen) > MOST_NAMED:
-            words += f" and {len(translation.unseen) - MOST_NAMED:,} more"
-        print(f"transduce: line {number}: not in the training text, so perhaps mistranslated: {words}", file=sys.stderr)
-    if translation.cut:
-        print(f"transduce: line {number}: too long; only its beginning was translated, split it", file=sys.stderr)
-    if translation.truncated:
-        print(f"transduce: line {number}: the translation was cut at its maximum length", file=sys.stderr)
-
-
-def _visible(word: str) -> str:
-    """A word as it can be shown: not endless, and what cannot be seen, or would turn the line round, by its number."""
-    cut = word[:LONGEST_NAMED] + ("..." if len(word) > LONGEST_NAMED else "")
-    return "".join(character if character.isprintable() else f"U+{ord(character):04X}" for character in cut)
 
 
 def _print_score(score: "Score", suffix: str, as_json: bool) -> None:
