@@ -8,8 +8,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from transduce.checkpoint import ModelFolder, average, find_model, load_model, save_model
+from transduce.checkpoint import ModelFolder, find_model, load_model, save_model
 from transduce.errors import MissingInputError, ModelError, OutputError
+from transduce.model.weights import average
 from transduce.storage import sha256
 
 
@@ -49,7 +50,7 @@ def test_a_model_survives_the_way_to_disk_and_back(folder: Path, untrained_folde
 
 def test_float16_halves_the_file_and_hardly_changes_the_weights(tmp_path: Path, untrained_folder: ModelFolder) -> None:
     save_model(tmp_path / "full", untrained_folder)
-    save_model(tmp_path / "half", untrained_folder, torch.float16)
+    save_model(tmp_path / "half", untrained_folder, "float16")
     sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("full", "half")]
     assert sizes[1] < 0.6 * sizes[0]
     for a, b in zip(load_model(tmp_path / "half").model.parameters(), untrained_folder.model.parameters(), strict=True):

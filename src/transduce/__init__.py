@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from transduce.checkpoint import ModelFolder
     from transduce.config import Config, ModelConfig
     from transduce.decode.generator import Generation, Generator
+    from transduce.decode.how import Sampling
     from transduce.decode.load import load
-    from transduce.decode.sample import Sampling
     from transduce.decode.translation import Translation
     from transduce.decode.translator import Translator
     from transduce.errors import TransduceError
@@ -27,7 +27,7 @@ _HOMES = {
     "Config": "transduce.config",
     "ModelConfig": "transduce.config",
     "ModelFolder": "transduce.checkpoint",
-    "Sampling": "transduce.decode.sample",
+    "Sampling": "transduce.decode.how",
     "Generation": "transduce.decode.generator",
     "Generator": "transduce.decode.generator",
     "TransduceError": "transduce.errors",

@@ -1,4 +1,4 @@
-"""Model folders and the checkpoints of a run: atomic, checked, averaged.
+"""Model folders: atomic and checked. Torch is loaded when somebody asks for the model itself.
 
 A model folder:
     config.json            text, model and decode settings
@@ -8,22 +8,21 @@ A model folder:
     manifest.json          format version, SHA-256 and size of each file, and the card: how this model came to be
 """
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
 from pydantic import ValidationError
-from safetensors import SafetensorError
-from safetensors.torch import load, save
-from torch import Tensor, nn
 
 from transduce.config import DecodeConfig, ModelConfig, Section, TextConfig
 from transduce.errors import MissingInputError, ModelError
-from transduce.model import LanguageModel, Transformer
 from transduce.storage import read_json, sha256, to_json, write_folder
 from transduce.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from transduce.model import LanguageModel, Transformer
 
 FORMAT = 1
 CONFIG, WEIGHTS, MANIFEST, WORDS = "config.json", "model.safetensors", "manifest.json", "words.txt"
@@ -40,38 +39,54 @@ class FolderConfig(Section):
 
 
 @dataclass(frozen=True, slots=True)
+class Stored:
+    """A model that still lies in its folder."""
+
+    folder: Path
+    config: ModelConfig
+    entry: Mapping[str, Any]  # of the manifest
+
+    def load(self) -> "Transformer | LanguageModel":
+        """The model with its weights, which are checked once more."""
+        from transduce.model.weights import load_built
+
+        return load_built(self.config, _read_checked(self.folder, WEIGHTS, self.entry), self.folder / WEIGHTS)
+
+
+class Lazily:
+    """The field of a model: one that is stored is loaded when it is asked for."""
+
+    def __get__(self, owner: "ModelFolder | None", kind: type) -> "Transformer | LanguageModel":
+        if owner is None:
+            raise AttributeError("a model has no default")
+        if isinstance(model := vars(owner)["model"], Stored):
+            vars(owner)["model"] = model = model.load()
+        return model
+
+    def __set__(self, owner: "ModelFolder", model: "Transformer | LanguageModel | Stored") -> None:
+        vars(owner)["model"] = model
+
+
+@dataclass(frozen=True)
 class ModelFolder:
     """A model with all it needs to read and write text."""
 
     config: FolderConfig
-    model: Transformer | LanguageModel
-    source_vocabulary: Vocabulary
-    target_vocabulary: Vocabulary
+    model: Lazily = Lazily()
+    source_vocabulary: Vocabulary  # type: ignore[misc]  # what looks like a default of model is its descriptor
+    target_vocabulary: Vocabulary  # type: ignore[misc]  # the same
     words: frozenset[str] | None = None  # of the source side of the training text; None: not kept
     card: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: str | None = None  # of settings and weights as they lie in a folder; None: they were never stored
 
 
-def build(config: ModelConfig) -> Transformer | LanguageModel:
-    """The model of a configuration, with fresh weights."""
-    return Transformer(config) if config.kind == "encoder-decoder" else LanguageModel(config)
-
-
-def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """The weights by name, each once even where it is shared."""
-    return {name: parameter.detach() for name, parameter in model.named_parameters()}
-
-
-def average(weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several sets of weights (section 6.1: the last 5 or 20 checkpoints)."""
-    return {name: torch.stack([each[name].float() for each in weights]).mean(dim=0) for name in weights[0]}
-
-
-def save_model(folder: Path, contents: ModelFolder, dtype: torch.dtype = torch.float32) -> None:
+def save_model(folder: Path, contents: ModelFolder, precision: Literal["float32", "float16"] = "float32") -> None:
     """Write a model folder, atomically: it is there whole or not at all."""
+    from transduce.model.weights import pack_weights
+
     files: dict[str, bytes] = {
         CONFIG: to_json(contents.config.model_dump()),
-        WEIGHTS: save({name: weight.to(dtype).contiguous() for name, weight in weights_of(contents.model).items()}),
+        WEIGHTS: pack_weights(contents.model, precision),
         SOURCE_VOCABULARY: contents.source_vocabulary.model,
     }
     if contents.target_vocabulary != contents.source_vocabulary:
@@ -102,13 +117,22 @@ def find_model(path: Path) -> Path:
 
 
 def load_model(path: Path) -> ModelFolder:
-    """Read a model folder or the model of a run, checking every file against the manifest."""
+    """Read a model folder or the model of a run, whole, checking every file against the manifest."""
+    found = open_model(path)
+    found.model  # noqa: B018  this loads it
+    return found
+
+
+def open_model(path: Path) -> ModelFolder:
+    """A model folder or the model of a run, every file checked against the manifest; the weights are not in memory yet."""
     folder = find_model(path)
     manifest = read_json(folder / MANIFEST)
-    files = {name: _read_checked(folder, name, entry) for name, entry in _listed_files(manifest, folder).items()}
+    entries = _listed_files(manifest, folder)
     for name in (CONFIG, WEIGHTS, SOURCE_VOCABULARY):
-        if name not in files:
+        if name not in entries:
             raise ModelError(f"{folder / MANIFEST} does not list {name}: this is not a whole model folder")
+    _read_checked(folder, WEIGHTS, entries[WEIGHTS], keep=False)
+    files = {name: _read_checked(folder, name, entry) for name, entry in entries.items() if name != WEIGHTS}
     config = _parse_config(files[CONFIG], folder)
     source = Vocabulary(files[SOURCE_VOCABULARY])
     target = Vocabulary(files[TARGET_VOCABULARY]) if TARGET_VOCABULARY in files else source
@@ -120,47 +144,12 @@ def load_model(path: Path) -> ModelFolder:
             raise ModelError(
                 f"{folder}: {name} has {len(vocabulary)} pieces, {CONFIG} says {size}: they do not belong together"
             )
-    with torch.device("meta"):  # no memory yet: the config may claim any size
-        model = build(config.model)
-    load_weights(model, parse_weights(files[WEIGHTS], folder / WEIGHTS), folder / WEIGHTS)
     words = frozenset(files[WORDS].decode(errors="replace").split("\n")[:-1]) if WORDS in files else None
     card = manifest.get("card")
     card = card if isinstance(card, dict) else {}
-    fingerprint = sha256(files[CONFIG] + sha256(files[WEIGHTS]).encode())
-    return ModelFolder(config, model.eval(), source, target, words, card, fingerprint)
-
-
-def load_weights_file(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file."""
-    try:
-        return parse_weights(path.read_bytes(), path)
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read: {error.strerror}") from None
-
-
-def parse_weights(content: bytes, origin: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file's content."""
-    try:
-        return load(content)
-    except SafetensorError as error:
-        raise ModelError(f"{origin} cannot be read as safetensors: {error}") from None
-
-
-def load_weights(model: nn.Module, weights: Mapping[str, Tensor], origin: Path) -> None:
-    """Put weights into a model; names and shapes must match exactly. A model on the meta device gets its memory here."""
-    parameters = dict(model.named_parameters())
-    for name in sorted(parameters.keys() ^ weights.keys()):
-        side = "is missing" if name in parameters else "is not part of this model"
-        raise ModelError(f"{origin}: {name} {side}: weights and config do not belong together")
-    for name, parameter in parameters.items():
-        if parameter.shape != weights[name].shape:
-            found, wanted = tuple(weights[name].shape), tuple(parameter.shape)
-            raise ModelError(f"{origin}: {name} has the shape {found}, the config says {wanted}")
-    if any(parameter.is_meta for parameter in parameters.values()):
-        model.to_empty(device="cpu")
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(weights[name])
+    stored = Stored(folder, config.model, entries[WEIGHTS])
+    fingerprint = sha256(files[CONFIG] + entries[WEIGHTS]["sha256"].encode())
+    return ModelFolder(config, stored, source, target, words, card, fingerprint)
 
 
 def _listed_files(manifest: Mapping[str, Any], folder: Path) -> dict[str, dict[str, Any]]:
@@ -174,19 +163,24 @@ def _listed_files(manifest: Mapping[str, Any], folder: Path) -> dict[str, dict[s
     return files
 
 
-def _read_checked(folder: Path, name: str, entry: Mapping[str, Any]) -> bytes:
+def _read_checked(folder: Path, name: str, entry: Mapping[str, Any], *, keep: bool = True) -> bytes:
+    """The content of a file that the manifest lists; without `keep` it is only checked, a stretch at a time."""
     path = folder / name
     if Path(name).name != name or (path.is_symlink() and not path.resolve().is_relative_to(folder.resolve())):
         raise ModelError(f"{folder / MANIFEST} lists {name!r}, which lies outside the folder: refused")
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            n_bytes = file.tell()
+            file.seek(0)
+            content = file.read() if keep else b""
     except FileNotFoundError:
         raise ModelError(f"{path} is missing: the manifest lists it; copy the folder again, whole") from None
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}") from None
-    if len(content) != entry.get("bytes"):
-        raise ModelError(f"{path} is damaged: {len(content)} of {entry.get('bytes')} bytes; copy the folder again")
-    if sha256(content) != entry.get("sha256"):
+    if n_bytes != entry.get("bytes"):
+        raise ModelError(f"{path} is damaged: {n_bytes} of {entry.get('bytes')} bytes; copy the folder again")
+    if digest != entry.get("sha256"):
         raise ModelError(f"{path} is damaged: its SHA-256 differs from the manifest's; copy the folder again")
     return content
 

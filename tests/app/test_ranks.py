@@ -16,8 +16,8 @@ from tests.app.conftest import Run
 from tests.app.trainings import SETTINGS, finish, wait_for, weights
 from tests.conftest import write_grammar
 from transduce.app.launch import free_port, is_lost, what_happened
-from transduce.checkpoint import load_weights_file
 from transduce.errors import StoppedError
+from transduce.model.weights import load_weights_file
 from transduce.training.loop import Hard, Validation, heard
 from transduce.training.ranks import TIMEOUT, failure, plain, told_error
 

@@ -12,8 +12,9 @@ from tests.app.test_text import CHARACTERS
 from transduce import load
 from transduce.app import run as running
 from transduce.app.run import settle_precision
-from transduce.checkpoint import BUILTIN, load_model, weights_of
+from transduce.checkpoint import BUILTIN, load_model
 from transduce.config import resolve
+from transduce.model.weights import weights_of
 from transduce.training.step import autocast
 
 Write = Callable[..., tuple[Path, Path]]

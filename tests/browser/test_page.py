@@ -17,13 +17,14 @@ from torch import Tensor
 
 from tests.browser.conftest import TEXT, Visit
 from transduce.app.server import make_app
-from transduce.checkpoint import FolderConfig, ModelFolder, build
+from transduce.checkpoint import FolderConfig, ModelFolder
 from transduce.config import ModelConfig, TextConfig
 from transduce.decode.generator import Generator
 from transduce.decode.translator import Translator
 from transduce.inspection import export
 from transduce.inspection.export import PAGE, bundle, export_html, page_html
 from transduce.inspection.trace import Trace, trace
+from transduce.model.weights import build
 from transduce.text.vocabulary import Vocabulary
 
 Open = Callable[..., Visit]
@@ -35,8 +36,12 @@ HOSTILE = "</script><img src=x onerror=alert(1)>"
 
 
 def step(page: Any, t: int) -> None:
-    """Go to a time step as a person does."""
-    page.locator(".said .chip").nth(t).click()
+    """Go to a time step as a person does, who clicks again if the page moved under the mouse."""
+    for _ in range(5):
+        page.locator(".said .chip").nth(t).click()
+        if page.inner_text("#count").startswith(f"step {t + 1} of"):
+            return
+    raise AssertionError(f"step {t + 1} cannot be reached: {page.inner_text('#count')}")
 
 
 def numbers(page: Any) -> list[dict[str, str]]:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from transduce import evaluate
 from transduce.config import DecodeConfig
 from transduce.decode.constraints import Constraints, Demand, allocate
-from transduce.decode.engines import Sentence
 from transduce.decode.how import How
 from transduce.decode.load import load
-from transduce.decode.search import NEVER, Hypothesis, power_penalty, search
+from transduce.decode.search import NEVER, search
+from transduce.decode.sentences import Hypothesis, Sentence, power_penalty
 from transduce.decode.translator import Translator
 from transduce.decode.words import Wanted, Words
 from transduce.text.grammar import generate

@@ -2,6 +2,9 @@
 
 import copy
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +17,10 @@ from transduce.checkpoint import BUILTIN, FolderConfig, ModelFolder, load_model,
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.convert.ctranslate2 import POSITIONS, convert
 from transduce.decode import fast
-from transduce.decode.engines import Sentence, TorchEngine
+from transduce.decode.engines import TorchEngine
 from transduce.decode.fast import FastEngine, cache_folder, why_not_fast
-from transduce.decode.how import How
-from transduce.decode.sample import Sampling
-from transduce.decode.search import Hypothesis
+from transduce.decode.how import How, Sampling
+from transduce.decode.sentences import Hypothesis, Sentence
 from transduce.decode.translator import Translator
 from transduce.errors import ModelError, UsageError
 from transduce.model import Transformer
@@ -245,12 +247,27 @@ def test_a_translation_that_reached_its_maximum_length_is_the_references(monkeyp
 
     monkeypatch.setattr(TorchEngine, "search", counted)
     assert [t.flags for t in quick.translate(SOURCES[:30])] == [()] * 30
-    assert asked == [0]
+    assert asked == []
     cut = quick.translate(SOURCES[:30], max_length=4)
-    assert asked[1] >= sum("truncated" in t.flags for t in cut) > 10
+    assert asked[0] >= sum("truncated" in t.flags for t in cut) > 10
     wanted = reference.translate(SOURCES[:30], max_length=4)
     assert [(t.text, t.flags) for t in cut] == [(t.text, t.flags) for t in wanted]
     assert [t.score for t in cut] == pytest.approx([t.score for t in wanted], abs=1e-4)
+
+
+def test_what_ctranslate2_does_is_done_without_torch(tmp_path: Path) -> None:
+    program = "import sys, transduce; print(transduce.load().translate(['I love you'])[0].text, 'torch' in sys.modules)"
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for _ in range(2)
+    )
+    assert (first, second) == ("Ti amo True\n", "Ti amo False\n")  # the first time the model is converted
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])

@@ -7,7 +7,7 @@ import torch
 from transduce.checkpoint import FolderConfig, ModelFolder
 from transduce.config import ModelConfig
 from transduce.decode.generator import Generator, until
-from transduce.decode.sample import Sampling
+from transduce.decode.how import Sampling
 from transduce.errors import ModelError
 from transduce.model import LanguageModel
 from transduce.text.vocabulary import EOS, PAD, SOS, UNKNOWN, learn

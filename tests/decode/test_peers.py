@@ -15,11 +15,11 @@ from transduce.checkpoint import BUILTIN, ModelFolder, load_model
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.convert.ctranslate2 import convert
 from transduce.data.batch import encode_source, pad
-from transduce.decode.engines import Sentence, TorchEngine
+from transduce.decode.engines import TorchEngine
 from transduce.decode.fast import FastEngine
 from transduce.decode.forced import force
 from transduce.decode.how import How
-from transduce.decode.search import Hypothesis
+from transduce.decode.sentences import Hypothesis, Sentence
 from transduce.decode.translator import Translator
 from transduce.model import Transformer
 from transduce.text.grammar import generate

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from transduce.decode.rules import never
 from transduce.decode.sample import sampler
-from transduce.decode.search import Hypothesis, Penalty, Step, paper_penalty, power_penalty, search
+from transduce.decode.search import Step, search
+from transduce.decode.sentences import Hypothesis, Penalty, paper_penalty, power_penalty
 from transduce.text.vocabulary import EOS, SOS
 
 VOCAB = 6  # [PAD] [SOS] [EOS] [UNK] and two pieces, 4 and 5

@@ -6,17 +6,16 @@ from typing import Any
 import pytest
 import torch
 
-from transduce.checkpoint import FolderConfig, ModelFolder, build
+from transduce.checkpoint import FolderConfig, ModelFolder
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.data.batch import encode_source, pad
-from transduce.decode import engines
-from transduce.decode.engines import Sentence, TorchEngine
-from transduce.decode.how import EngineName, How
+from transduce.decode.engines import TorchEngine
+from transduce.decode.how import EngineName, How, Sampling
 from transduce.decode.load import load
-from transduce.decode.sample import Sampling
-from transduce.decode.search import Hypothesis
+from transduce.decode.sentences import Hypothesis, Sentence, limit
 from transduce.decode.translator import Translator
 from transduce.errors import DataError, ModelError, UsageError
+from transduce.model.weights import build
 from transduce.text.grammar import generate
 from transduce.text.phrases import Glossary
 from transduce.text.vocabulary import EOS, PAD, SOS
@@ -77,7 +76,7 @@ def test_order_is_kept_and_blank_stays_blank_whatever_the_batches(
 ) -> None:
     texts = [*SOURCES[:7], "", "   ", *SOURCES[7:12]]
     whole = translator.translate(texts)
-    monkeypatch.setattr(engines, "MOST_ROWS", 100)
+    monkeypatch.setattr("transduce.decode.sentences.MOST_ROWS", 100)
     assert [t.text for t in translator.translate(texts)] == [t.text for t in whole]
     assert [t.source for t in whole] == texts
     assert (whole[7].text, whole[8].text) == ("", "")
@@ -132,7 +131,7 @@ def test_a_model_with_learned_positions_reads_and_writes_no_further_than_they_go
     translator = Translator(replace(untrained_folder, config=FolderConfig(model=config), model=model))
     [found] = translator.translate(["I love you very much and I love you very much and I love you very much"])
     assert "split" in found.notes
-    assert engines.limit(Sentence(tuple(range(10))), How(DecodeConfig()), config) == 11
+    assert limit(Sentence(tuple(range(10))), How(DecodeConfig()), config) == 11
 
 
 def test_texts_may_come_from_a_generator(translator: Translator) -> None:
@@ -349,7 +348,7 @@ def test_a_run_of_more_pieces_than_the_model_can_read_is_copied_and_flagged(tran
 def test_bf16_runs_where_the_processor_has_it_and_is_refused_elsewhere(
     translator: Translator, monkeypatch: pytest.MonkeyPatch, has_it: bool
 ) -> None:
-    monkeypatch.setattr("transduce.decode.translator.has_bfloat16", lambda device: has_it)
+    monkeypatch.setattr("transduce.hardware.has_bfloat16", lambda device: has_it)
     if not has_it:
         with pytest.raises(UsageError, match="bf16: this processor has no bfloat16 instructions, it would be slower"):
             Translator(translator.folder, precision="bf16")

@@ -31,8 +31,8 @@ const open = (path) => openModel(new Uint8Array(readFileSync(path)));
 def run_js(folder: Path, script: str, asked: Any) -> Any:
     """What a script answers."""
     assert NODE is not None, "whoever needs it says so"
-    for module in ("data.js", "model.js", "pieces.js"):
-        shutil.copy(PAGE / module, folder)
+    for module in PAGE.glob("*.js"):
+        shutil.copy(module, folder)
     (folder / "package.json").write_text('{"type": "module"}')
     (folder / "input.json").write_text(json.dumps(asked), encoding="utf-8")
     (folder / "script.js").write_text(BEGIN + script, encoding="utf-8")

@@ -10,13 +10,14 @@ import pytest
 import torch
 
 from tests.inspection.node import needs_node, run_js, to_tensor
-from transduce.checkpoint import FolderConfig, ModelFolder, build
+from transduce.checkpoint import FolderConfig, ModelFolder
 from transduce.config import DecodeConfig, ModelConfig, TextConfig
 from transduce.decode.generator import Generator
 from transduce.decode.load import load_translator
 from transduce.decode.translator import Translator
 from transduce.inspection.trace import Trace, trace
 from transduce.inspection.weights import pack_weights
+from transduce.model.weights import build
 from transduce.text.grammar import generate
 from transduce.text.normal import normalise
 from transduce.text.vocabulary import EOS, SOS, Kind, Vocabulary, learn

@@ -12,18 +12,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from transduce.checkpoint import FolderConfig, ModelFolder, build
+from transduce.checkpoint import FolderConfig, ModelFolder
 from transduce.config import ModelConfig, TextConfig
-from transduce.decode.engines import Sentence
 from transduce.decode.generator import Generator
-from transduce.decode.how import How
+from transduce.decode.how import How, Sampling
 from transduce.decode.load import load
-from transduce.decode.sample import Sampling
+from transduce.decode.sentences import Sentence
 from transduce.decode.translator import Translator
 from transduce.errors import DataError, MissingInputError, TransduceError, UsageError
 from transduce.inspection import trace as trace_module
 from transduce.inspection.record import places
 from transduce.inspection.trace import Trace, checksum, load_trace, trace
+from transduce.model.weights import build
 from transduce.text.vocabulary import EOS, Vocabulary
 
 TEXT = "I love you very much"

@@ -9,12 +9,13 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load
 
-from transduce.checkpoint import ModelFolder, weights_of
+from transduce.checkpoint import ModelFolder
 from transduce.config import ModelConfig
 from transduce.decode.load import load_translator
 from transduce.errors import UsageError
 from transduce.inspection.weights import MOST_PARAMETERS, pack_weights
 from transduce.model import Transformer
+from transduce.model.weights import weights_of
 from transduce.text.vocabulary import Vocabulary, learn
 
 

@@ -13,13 +13,13 @@ import torch
 
 from tests.data.test_stream import random_examples
 from transduce import storage
-from transduce.checkpoint import load_weights_file, weights_of
 from transduce.config import ModelConfig, TrainConfig
 from transduce.data.batch import Batch, Example, collate
 from transduce.data.stream import ExampleList, Position, stream
 from transduce.errors import DivergedError, ModelError, StoppedError, StorageError
 from transduce.model import Transformer
 from transduce.model.attention import scaled_dot_product_attention
+from transduce.model.weights import load_weights_file, weights_of
 from transduce.training import loop
 from transduce.training import step as one_step
 from transduce.training.loop import StepRow, Validation, finish, train

@@ -7,7 +7,6 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-import torch
 from rich.console import Console
 
 from transduce.app.demo import TRAIN_SEED, score_held_out, train_grammar
@@ -30,9 +29,9 @@ def main() -> None:
         "corpus": f"transduce.text.grammar: generate('en-it', {N_PAIRS}, seed={TRAIN_SEED}), the whole grammar",
         "weights": "float16",
     }
-    save_model(BUILTIN, replace(folder, card=card), torch.float16)
+    save_model(BUILTIN, replace(folder, card=card), "float16")
     scores = {f"held_out_{score.name}".replace(" ", "_"): score.value for score in score_held_out(load())}
-    save_model(BUILTIN, replace(folder, card={**card, **scores}), torch.float16)
+    save_model(BUILTIN, replace(folder, card={**card, **scores}), "float16")
     console.print(f"{BUILTIN}: {scores}")
 
 

@@ -323,9 +323,8 @@ def translate(
     if sample and any(option is not None for option in (beam, alpha, length_penalty)):
         raise UsageError("--sample draws and does not search: leave out --beam, --alpha and --length-penalty")
     from transduce.app.filter import run_filter, say
-    from transduce.decode.how import How
+    from transduce.decode.how import How, Sampling
     from transduce.decode.load import load_translator
-    from transduce.decode.sample import Sampling
     from transduce.text.phrases import read_glossary, read_phrases
 
     translator = load_translator(*model or (), engine=engine, precision=precision, n_threads=threads, say=say)
@@ -452,8 +451,8 @@ def generate(
         raise UsageError("generate needs a language model: -m RUN, made by transduce train RUN --text corpus.txt")
     if stream and (as_json or n > 1):
         raise UsageError("--stream prints one text as it is written: leave out --json and --n")
+    from transduce.decode.how import Sampling
     from transduce.decode.load import load_generator
-    from transduce.decode.sample import Sampling
 
     sampling = Sampling(temperature, top_k, top_p, seed)
     generator = load_generator(model)

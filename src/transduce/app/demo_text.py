@@ -6,7 +6,7 @@ from rich.console import Console
 
 from transduce.app.demo import TRAIN_SEED
 from transduce.app.run_text import train_documents
-from transduce.decode.sample import Sampling
+from transduce.decode.how import Sampling
 from transduce.presets import RECIPES
 from transduce.text.documents import TextList
 from transduce.text.grammar import generate

@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 
-from transduce.checkpoint import BUILTIN, build, load_model
+from transduce.checkpoint import BUILTIN, load_model
 from transduce.config import ModelConfig, resolve
 from transduce.model.transformer import count_parameters
+from transduce.model.weights import build
 from transduce.presets import PAPER_MILLIONS
 from transduce.presets import preset as preset_settings
 

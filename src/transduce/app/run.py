@@ -17,7 +17,7 @@ from transduce.app.run_folder import BOARD, CHECKPOINTS, DATA, FILM, METRICS, MO
 from transduce.app.signals import listening
 from transduce.app.start import Start, open_start
 from transduce.app.validation import make_validate
-from transduce.checkpoint import FolderConfig, ModelFolder, build, load_weights, save_model, weights_of
+from transduce.checkpoint import FolderConfig, ModelFolder, save_model
 from transduce.config import Config, Layer, resolve, to_toml
 from transduce.data.shards import Stream, open_shards
 from transduce.data.stream import stream
@@ -27,6 +27,7 @@ from transduce.decode.translator import Translator
 from transduce.errors import DivergedError, StoppedError, UsageError
 from transduce.hardware import find_device, has_bfloat16
 from transduce.inspection.film import Film
+from transduce.model.weights import build, load_weights, weights_of
 from transduce.storage import replace_file
 from transduce.text.corpus import PairSource, open_pairs
 from transduce.text.vocabulary import Vocabulary

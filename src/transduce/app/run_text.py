@@ -20,8 +20,8 @@ from transduce.config import Config, Layer, resolve
 from transduce.data.shards import Stream, open_shards
 from transduce.data.windows import Text, encode_text
 from transduce.decode.generator import Generator
+from transduce.decode.how import Sampling
 from transduce.decode.load import load_generator
-from transduce.decode.sample import Sampling
 from transduce.errors import ConfigError, DataError
 from transduce.model import LanguageModel
 from transduce.presets import propose_text, text_shape_for

@@ -1,18 +1,18 @@
 """A model as CTranslate2 reads it: the same weights, the paper's positions written out, pieces named by their numbers."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from transduce.config import ModelConfig
 from transduce.errors import ModelError
-from transduce.model import Transformer
-from transduce.model.layers import EPSILON
-from transduce.model.positions import sinusoids
-from transduce.model.transformer import Embedding
 from transduce.text.vocabulary import EOS, SOS, UNKNOWN
+
+if TYPE_CHECKING:
+    import torch
+
+    from transduce.model.transformer import Embedding, Transformer
 
 POSITIONS = 2048  # written out; CTranslate2 computes others itself only in a form that is not the paper's
 
@@ -24,9 +24,11 @@ def why_not(config: ModelConfig) -> str | None:
     return None
 
 
-def convert(model: Transformer, folder: Path) -> None:
+def convert(model: "Transformer", folder: Path) -> None:
     """Write a model into an existing folder, in float32."""
     from ctranslate2.specs import TransformerSpec
+
+    from transduce.model.layers import EPSILON
 
     config = model.config
     if reason := why_not(config):
@@ -57,13 +59,15 @@ def names(n_pieces: int) -> list[str]:
     return [str(i) for i in range(n_pieces)]
 
 
-def _numbers(weight: torch.Tensor) -> np.ndarray:
+def _numbers(weight: "torch.Tensor") -> np.ndarray:
     return weight.detach().float().numpy()
 
 
-def _embed(stack: Any, embeddings: Any, ours: Embedding) -> None:
+def _embed(stack: Any, embeddings: Any, ours: "Embedding") -> None:
+    from transduce.model.positions import sinusoids
+
     if ours.positions is None:
-        table = sinusoids(0, POSITIONS, ours.weight.shape[1], torch.device("cpu"))
+        table = sinusoids(0, POSITIONS, ours.weight.shape[1], ours.weight.device)
     else:
         table = ours.positions.weight
     embeddings.weight, stack.position_encodings.encodings = _numbers(ours.weight), _numbers(table)

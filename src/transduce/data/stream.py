@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from transduce.data.batch import Batch, Example, collate
+from transduce.data.budget import cut_batches
 
 BLOCK = 1024  # neighbours that stay together until they are shuffled inside a pool
 POOL = 32  # blocks
@@ -60,20 +61,6 @@ class ExampleList:
 def length(example: Example) -> int:
     """Pieces of the longer side, as the budget counts them."""
     return max(len(example.source), len(example.target) - 1)
-
-
-def cut_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Cut a sequence of examples into batches of at most `budget` pieces each, padding counted; at least one example each."""
-    batches: list[list[int]] = []
-    batch: list[int] = []
-    longest = 0
-    for i, n in enumerate(lengths):
-        longest = max(longest, n)
-        if batch and longest * (len(batch) + 1) > budget:
-            batches.append(batch)
-            batch, longest = [], n
-        batch.append(i)
-    return [*batches, batch] if batch else batches
 
 
 def by_length(examples: Sequence[Example], order: Sequence[int]) -> list[int]:

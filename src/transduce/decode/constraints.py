@@ -17,7 +17,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transduce.decode.search import NEVER, Candidates, Hypothesis, Penalty, Rows, top_k
+from transduce.decode.search import NEVER, Candidates, Rows, top_k
+from transduce.decode.sentences import Hypothesis, Penalty
 from transduce.decode.words import FIRST, INSIDE, Pieces, Wanted, Words
 from transduce.text.phrases import is_word_character
 from transduce.text.vocabulary import EOS, SOS

@@ -12,9 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transduce.config import DecodeConfig, ModelConfig
 from transduce.data.batch import encode_source, pad
-from transduce.data.stream import cut_batches
 from transduce.decode.constraints import Constraints, Demand
 from transduce.decode.forced import Watched
 from transduce.decode.how import How, Precision
@@ -23,62 +21,23 @@ from transduce.decode.sample import sampler
 from transduce.decode.search import (
     NEVER,
     Candidates,
-    Hypothesis,
     Moment,
-    Penalty,
     Rows,
     Rule,
     Select,
     Step,
     explore,
-    paper_penalty,
-    power_penalty,
     search,
     top_k,
 )
-from transduce.decode.words import Pieces, Wanted, Words
+from transduce.decode.sentences import Hypothesis, Sentence, limit, make_penalty, schedule
+from transduce.decode.words import Words
 from transduce.hardware import keep_freed_memory
 from transduce.model import Transformer
 from transduce.model.cache import Cache
 from transduce.text.vocabulary import PAD, Vocabulary
 
-EXTRA_LENGTH = 50  # a translation may be this much longer than its source (section 6.1)
-MOST_SENTENCES = 32  # of a batch; more are not faster on a CPU
-MOST_ROWS = 8192  # pieces of sources in a batch, beams counted
-NOT_NUMBERS = "the model's scores are not numbers: its weights are damaged, or its training diverged"
 MORE_ENDS = 2  # times the beam, of hypotheses with terms: those that skip to their terms end first
-
-
-class Sentence(NamedTuple):
-    """A source to be searched for: its pieces, how its translation begins, the terms it must hold, and its number among all."""
-
-    ids: Pieces
-    prefix: Pieces = ()
-    terms: tuple[Wanted, ...] = ()
-    number: int = 0
-    part: int = 0  # of a text that was split
-
-
-def limit(sentence: Sentence, how: How, model: ModelConfig) -> int:
-    """Pieces a translation may have, [EOS] counted: input + 50 (section 6.1), and room for its prefix and terms."""
-    n_terms = sum(min(map(len, term.spellings)) for term in sentence.terms)
-    most = (how.config.max_length or len(sentence.ids) + EXTRA_LENGTH + n_terms) + 1
-    most = max(most, len(sentence.prefix) + 1)
-    return min(most, model.max_positions) if model.positions == "learned" else most
-
-
-def make_penalty(config: DecodeConfig) -> Penalty:
-    """The length penalty of the settings."""
-    return paper_penalty(config.alpha) if config.length_penalty == "paper" else power_penalty(config.alpha)
-
-
-def schedule(sentences: Sequence[Sentence], width: int, n_workers: int) -> list[list[int]]:
-    """Sentences of like length together, as many as fit; the longest batches first, so that no worker is left with one alone."""
-    order = sorted(range(len(sentences)), key=lambda i: len(sentences[i].ids))
-    most = min(MOST_SENTENCES, max(1, math.ceil(len(order) / n_workers)))
-    batches = cut_batches([(len(sentences[i].ids) + 1) * width for i in order], MOST_ROWS)
-    parts = [batch[i : i + most] for batch in batches for i in range(0, len(batch), most)]
-    return [[order[i] for i in part] for part in reversed(parts)]
 
 
 class Caches(NamedTuple):
@@ -175,8 +134,6 @@ class TorchEngine:
 
     def search(self, sentences: Sequence[Sentence], how: How) -> list[list[Hypothesis]]:
         """The best hypotheses of each sentence: a batch by one thread, several batches side by side."""
-        if not sentences:  # no thread is touched: CTranslate2 asks at every call, mostly for nothing
-            return []
         found: list[list[Hypothesis]] = [[] for _ in sentences]
         batches = schedule(sentences, how.width, self.n_threads)
 

@@ -13,20 +13,19 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from transduce.checkpoint import ModelFolder
 from transduce.convert.ctranslate2 import POSITIONS, convert, names, why_not
-from transduce.decode.engines import Sentence, TorchEngine, limit, schedule
-from transduce.decode.forced import force
 from transduce.decode.how import How, Precision
-from transduce.decode.search import Hypothesis
+from transduce.decode.sentences import Hypothesis, Sentence, limit, schedule
 from transduce.errors import ModelError
-from transduce.model import Transformer
 from transduce.storage import sha256
 from transduce.text.vocabulary import EOS, SPECIAL_PIECES
+
+if TYPE_CHECKING:
+    import transduce.decode.engines
+    import transduce.model
 
 PARITY = "parity.json"
 FORM = 1  # of the converted folder; another form is another folder
@@ -68,6 +67,12 @@ def why_not_fast(folders: Sequence[ModelFolder], how: How) -> str | None:
     return None
 
 
+def n_cores() -> int:
+    """Threads to work with: as many as OMP_NUM_THREADS says, else the cores this process may use."""
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    return int(told) if told.isdecimal() and int(told) else len(os.sched_getaffinity(0))
+
+
 def cache_folder(fingerprint: str) -> Path:
     """Where a converted model lies: $XDG_CACHE_HOME or ~/.cache, by the hash of the model and of what made it."""
     import ctranslate2
@@ -80,11 +85,18 @@ def cache_folder(fingerprint: str) -> Path:
 class FastEngine:
     """Search by CTranslate2, one worker a core."""
 
-    def __init__(self, folder: ModelFolder, precision: Precision, reference: TorchEngine, say: Say) -> None:
+    def __init__(
+        self,
+        folder: ModelFolder,
+        precision: Precision,
+        n_threads: int | None,
+        reference: "Callable[[], transduce.decode.engines.TorchEngine]",
+        say: Say,
+    ) -> None:
         self._reference = reference
         self._config = folder.config.model
         self.precision = precision
-        self.n_threads = reference.n_threads
+        self.n_threads = n_threads or n_cores()
         self._names = names(max(len(folder.source_vocabulary), len(folder.target_vocabulary)))
         self._translator = _open(folder, precision, self.n_threads, say)
 
@@ -101,8 +113,9 @@ class FastEngine:
             for i, result in zip(batch, results, strict=True):
                 found[i] = _read(result.result(), how.config.alpha, limits[i])
         again = [i for i, hypotheses in enumerate(found) if not hypotheses]
-        for i, hypotheses in zip(again, self._reference.search([sentences[i] for i in again], how), strict=True):
-            found[i] = hypotheses
+        if again:
+            for i, hypotheses in zip(again, self._reference().search([sentences[i] for i in again], how), strict=True):
+                found[i] = hypotheses
         return found
 
     def _begin(self, sentences: Sequence[Sentence], batch: list[int], limits: Sequence[int], how: How) -> list[Any]:
@@ -153,6 +166,8 @@ def _open(folder: ModelFolder, precision: Precision, n_threads: int, say: Say) -
     with room as name:
         made = Path(name) / "model"
         made.mkdir()
+        from transduce.model import Transformer
+
         assert isinstance(folder.model, Transformer), "a translator"
         convert(folder.model, made)
         difference = _difference(_load(made, "float32", n_threads), folder.model)
@@ -180,8 +195,12 @@ def _load(where: Path, precision: Precision, n_workers: int) -> Any:
     )
 
 
-def _difference(translator: Any, model: Transformer) -> float:
+def _difference(translator: Any, model: "transduce.model.Transformer") -> float:
     """The largest difference between the log-probabilities that both engines give the pieces of random pairs."""
+    import torch
+
+    from transduce.decode.forced import force
+
     random = torch.Generator().manual_seed(1)
     n_source, n_target = len(model.source_embedding.weight), len(model.target_embedding.weight)
 

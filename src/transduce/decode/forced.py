@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transduce.data.batch import Batch, collate, encode_example
-from transduce.data.stream import cut_batches
+from transduce.data.budget import cut_batches
 from transduce.model import Transformer
 from transduce.model.attention import Mask, attention_weights
 

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 
 from transduce.checkpoint import ModelFolder
+from transduce.decode.how import Sampling
 from transduce.decode.rules import only_text
-from transduce.decode.sample import Sampling, draw, reshape_distribution
+from transduce.decode.sample import draw, reshape_distribution
 from transduce.decode.search import Rows
 from transduce.errors import ModelError
 from transduce.model import LanguageModel

@@ -4,13 +4,31 @@ from dataclasses import dataclass
 from typing import Literal
 
 from transduce.config import DecodeConfig
-from transduce.decode.sample import Sampling
 from transduce.errors import UsageError
 from transduce.text.phrases import Glossary
 
 MOST_ALTERNATIVES = 128
 EngineName = Literal["auto", "torch", "ctranslate2"]
 Precision = Literal["float32", "bf16", "int8"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How to draw instead of taking the best: what is drawn for text i depends on (seed, first + i) alone."""
+
+    temperature: float = 1.0
+    top_k: int = 0  # 0: all
+    top_p: float = 1.0
+    seed: int = 1
+    first: int = 0  # the number of the first text: text i draws from (seed, first + i)
+
+    def __post_init__(self) -> None:
+        if not (0.01 <= self.temperature <= 100 or self.temperature == 0):
+            raise UsageError(f"temperature is {self.temperature}: wanted 0, or 0.01 to 100")
+        if not (self.top_k >= 0 and 0 < self.top_p <= 1 and self.seed >= 0):
+            raise UsageError(
+                f"top_k is {self.top_k}, top_p {self.top_p}, seed {self.seed}: wanted top_k >= 0, 0 < top_p <= 1, seed >= 0"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,15 @@
 """A model folder, ready to work: a translator or a language model."""
 
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from transduce.checkpoint import BUILTIN, load_model
+from transduce.checkpoint import BUILTIN, open_model
 from transduce.decode.fast import Say
-from transduce.decode.generator import Generator
 from transduce.decode.how import EngineName, Precision
 from transduce.decode.translator import Translator
-from transduce.model import LanguageModel
+
+if TYPE_CHECKING:
+    import transduce.decode.generator
 
 
 @overload
@@ -17,13 +18,15 @@ def load(path: None = None, *, engine: EngineName = "auto", precision: Precision
 def load(path: str | Path | None, *, engine: EngineName = "auto", precision: Precision = "float32") -> Any: ...
 def load(
     path: str | Path | None = None, *, engine: EngineName = "auto", precision: Precision = "float32"
-) -> Translator | Generator:
+) -> "Translator | transduce.decode.generator.Generator":
     """The translator or language model in a model folder or run folder; left out, the built-in English -> Italian translator.
 
     A translator uses CTranslate2 where that is installed and can do what is asked, else torch; `engine` asks for one of them.
     """
-    folder = load_model(Path(path) if path is not None else BUILTIN)
-    if isinstance(folder.model, LanguageModel):
+    folder = open_model(Path(path) if path is not None else BUILTIN)
+    if folder.config.model.kind == "decoder-only":
+        from transduce.decode.generator import Generator
+
         return Generator(folder)
     return Translator(folder, engine=engine, precision=precision)
 
@@ -36,10 +39,12 @@ def load_translator(
     say: Say = lambda message: None,
 ) -> Translator:
     """A translator, and nothing else; of several models, one that asks them all. None is the built-in one."""
-    folders = [load_model(path or BUILTIN) for path in paths or (None,)]
+    folders = [open_model(path or BUILTIN) for path in paths or (None,)]
     return Translator(*folders, engine=engine, precision=precision, n_threads=n_threads, say=say)
 
 
-def load_generator(path: Path) -> Generator:
+def load_generator(path: Path) -> "transduce.decode.generator.Generator":
     """A language model, and nothing else."""
-    return Generator(load_model(path))
+    from transduce.decode.generator import Generator
+
+    return Generator(open_model(path))

@@ -9,13 +9,13 @@ Rows are hypotheses, those of a sentence side by side. Scores are sums of log-pr
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from transduce.decode.sentences import Hypothesis, Penalty
 from transduce.text.vocabulary import EOS, SOS
 
 NEVER = float("-inf")
@@ -53,17 +53,6 @@ class Candidates(NamedTuple):
 Step = Callable[[Tensor, CacheT], tuple[Tensor, CacheT]]
 Rule = Callable[[Rows, Tensor], Tensor]
 Select = Callable[[Rows, Tensor, Tensor, int], Candidates]
-Penalty = Callable[[int], float]
-
-
-@dataclass(frozen=True, slots=True)
-class Hypothesis:
-    """A finished target: its pieces without [EOS], the sum of their log-probabilities with [EOS], and the score it is ranked by."""
-
-    ids: tuple[int, ...]
-    log_prob: float
-    score: float
-    truncated: bool = False  # ended because it reached the maximum length, not because it chose to
 
 
 class Moment(NamedTuple):
@@ -74,16 +63,6 @@ class Moment(NamedTuple):
     candidates: Candidates
     is_kept: Bool[Tensor, "sentence candidate"]
     ended: list[tuple[int, Hypothesis]]  # the number of the sentence, and what it ended with
-
-
-def power_penalty(alpha: float) -> Penalty:
-    """length^alpha, which every engine has. Alpha 1 is the mean log-probability."""
-    return lambda length: float(length**alpha)
-
-
-def paper_penalty(alpha: float) -> Penalty:
-    """((5 + length) / 6)^alpha: Wu et al. 2016, Eq. 14, which section 6.1 uses with alpha 0.6."""
-    return lambda length: float(((5 + length) / 6) ** alpha)
 
 
 def top_k(

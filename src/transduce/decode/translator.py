@@ -1,28 +1,32 @@
-"""Text in, text out: a model folder at work, whatever the text is, and with a word on whatever is doubtful."""
+"""Text in, text out: a model folder at work, whatever the text is, and with a word on whatever is doubtful.
+
+Torch is loaded when the reference engine is needed, not before: CTranslate2 starts sooner, takes less memory and has its threads
+to itself without it.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from transduce.checkpoint import ModelFolder
 from transduce.config import DecodeConfig, resolve
 from transduce.decode import doubts
-from transduce.decode.alignment import align, pharaoh
-from transduce.decode.engines import NOT_NUMBERS, Sentence, TorchEngine, make_penalty
 from transduce.decode.fast import FastEngine, Say, why_not_fast
-from transduce.decode.forced import Forced, force
-from transduce.decode.how import EngineName, How, Precision
-from transduce.decode.sample import Sampling
-from transduce.decode.search import Hypothesis
+from transduce.decode.how import EngineName, How, Precision, Sampling
+from transduce.decode.sentences import NOT_NUMBERS, Hypothesis, Sentence, make_penalty
 from transduce.decode.translation import Alternative, Translation
 from transduce.decode.words import Wanted
 from transduce.errors import DataError, ModelError, UsageError
-from transduce.hardware import has_bfloat16
-from transduce.model import Transformer
 from transduce.text.normal import CONTROL, LONE_SURROGATE, normalise, words_of
 from transduce.text.phrases import Found, Glossary, Term, contains, protected
 from transduce.text.segments import Segment, split
+
+if TYPE_CHECKING:
+    import transduce.decode.engines
+    import transduce.decode.forced
+    import transduce.model
 
 LINE_BREAKS = re.compile("[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 MOST_PIECES = 512  # of one source: a longer run without a space is no sentence
@@ -53,28 +57,43 @@ class Translator:
         say: Say = lambda message: None,
     ) -> None:
         self.folders = (folder, *others)
-        self.models = [each.model for each in self.folders if isinstance(each.model, Transformer)]
-        if len(self.models) < len(self.folders):
+        if any(each.config.model.kind == "decoder-only" for each in self.folders):
             raise ModelError("this is a language model, it cannot translate: give a model trained on sentence pairs")
         for each in others:
             if (each.source_vocabulary, each.target_vocabulary) != (folder.source_vocabulary, folder.target_vocabulary):
                 raise ModelError("models that translate together must have the same vocabulary: train them with one")
         self.folder = folder
-        self.model = self.models[0]
         self.source_vocabulary = folder.source_vocabulary
         self.target_vocabulary = folder.target_vocabulary
         self.decode_config = folder.config.decode
         self._engine, self._precision, self._n_threads, self._say = engine, precision, n_threads, say
-        if precision == "bf16" and not has_bfloat16(next(self.model.parameters()).device):
-            raise UsageError(
-                "bf16: this processor has no bfloat16 instructions, it would be slower; leave --precision out"
-            )
+        if precision == "bf16":
+            from transduce.hardware import has_bfloat16
+
+            if not has_bfloat16(next(self.model.parameters()).device):
+                raise UsageError(
+                    "bf16: this processor has no bfloat16 instructions, it would be slower; leave --precision out"
+                )
         if (precision, engine) in (("int8", "torch"), ("bf16", "ctranslate2")):
             raise UsageError(f"{engine} has no {precision}: leave out --engine, or --precision")
 
     @cached_property
-    def reference(self) -> TorchEngine:
+    def models(self) -> "list[transduce.model.Transformer]":
+        """The models themselves."""
+        from transduce.model import Transformer
+
+        return [each.model for each in self.folders if isinstance(each.model, Transformer)]
+
+    @property
+    def model(self) -> "transduce.model.Transformer":
+        """The first of them."""
+        return self.models[0]
+
+    @cached_property
+    def reference(self) -> "transduce.decode.engines.TorchEngine":
         """The engine that can do everything."""
+        from transduce.decode.engines import TorchEngine
+
         precision: Precision = "bf16" if self._precision == "bf16" else "float32"
         return TorchEngine(self.models, self.target_vocabulary, precision, self._n_threads)
 
@@ -82,11 +101,11 @@ class Translator:
     def _fast(self) -> FastEngine | str:
         """CTranslate2, or why it cannot be had."""
         try:
-            return FastEngine(self.folder, self._precision, self.reference, self._say)
+            return FastEngine(self.folder, self._precision, self._n_threads, lambda: self.reference, self._say)
         except (ModelError, RuntimeError, OSError, ImportError) as error:
             return str(error)
 
-    def engine(self, how: How) -> tuple[TorchEngine | FastEngine, str | None]:
+    def engine(self, how: How) -> "tuple[transduce.decode.engines.TorchEngine | FastEngine, str | None]":
         """The engine for what is asked; and if that is not CTranslate2 though it might be wished for, why."""
         if self._engine == "torch" or self._precision == "bf16":
             return self.reference, None
@@ -148,8 +167,10 @@ class Translator:
         lines = list(self._parts(cleaned, how))
         sentences = [part.sentence for parts in lines for part in parts if part.sentence is not None]
         found = self._search(sentences, how)
-        forced: Mapping[Sentence, Forced] = {}
+        forced: Mapping[Sentence, transduce.decode.forced.Forced] = {}
         if how.details:
+            from transduce.decode.forced import force
+
             targets = [found[sentence][0].ids for sentence in sentences]
             scored = force(self.models, [sentence.ids for sentence in sentences], targets, with_attention=True)
             forced = dict(zip(sentences, scored, strict=True))
@@ -177,6 +198,8 @@ class Translator:
         self, pairs: Sequence[tuple[str, str]], alpha: float | None = None, length_penalty: str | None = None
     ) -> list[Translation]:
         """How likely given translations are: the same numbers that `translate` gives its own, with details."""
+        from transduce.decode.forced import force
+
         penalty = make_penalty(self.settings(alpha=alpha, length_penalty=length_penalty))
         sources = self.source_vocabulary.encode_batch([self.clean(source) for source, _ in pairs])
         targets = self.target_vocabulary.encode_batch([self.clean(target) for _, target in pairs])
@@ -216,8 +239,8 @@ class Translator:
 
     @property
     def _most_positions(self) -> int:
-        learned = [model.config.max_positions for model in self.models if model.config.positions == "learned"]
-        return min(learned, default=1 << 20)
+        configs = [each.config.model for each in self.folders]
+        return min((config.max_positions for config in configs if config.positions == "learned"), default=1 << 20)
 
     @property
     def _longest_run(self) -> int:
@@ -297,7 +320,7 @@ class Translator:
         clean: str,
         parts: Sequence[Part],
         found: Mapping[Sentence, Sequence[Hypothesis]],
-        forced: Mapping[Sentence, Forced],
+        forced: "Mapping[Sentence, transduce.decode.forced.Forced]",
         how: How,
     ) -> Translation:
         """One result from the results of its parts."""
@@ -359,9 +382,15 @@ class Translator:
         return self._detailed(translation, scored)
 
     def _detailed(
-        self, translation: Translation, scored: Sequence[tuple[Sequence[int], Sequence[int], Forced]]
+        self,
+        translation: Translation,
+        scored: "Sequence[tuple[Sequence[int], Sequence[int], transduce.decode.forced.Forced]]",
     ) -> Translation:
         """Pieces, their scores and the alignment; the words of several parts are counted on."""
+        if not scored:
+            return translation
+        from transduce.decode.alignment import align, pharaoh
+
         links: list[tuple[int, int]] = []
         vocabularies = (self.source_vocabulary, self.target_vocabulary)
         before = (0, 0)

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from transduce.decode.engines import Sentence
 from transduce.decode.how import How
+from transduce.decode.sentences import Sentence
 from transduce.decode.translator import Translator
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce.decode.engines import NOT_NUMBERS, Sentence, make_penalty
 from transduce.decode.how import How
-from transduce.decode.search import Moment, Penalty, explore
+from transduce.decode.search import Moment, explore
+from transduce.decode.sentences import NOT_NUMBERS, Penalty, Sentence, make_penalty
 from transduce.decode.translator import Translator
 from transduce.errors import ModelError, UsageError
 from transduce.inspection.edits import Edit

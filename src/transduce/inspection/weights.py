@@ -7,8 +7,9 @@ import sentencepiece
 import torch
 from safetensors.torch import save
 
-from transduce.checkpoint import ModelFolder, weights_of
+from transduce.checkpoint import ModelFolder
 from transduce.errors import UsageError
+from transduce.model.weights import weights_of
 from transduce.text.vocabulary import Vocabulary
 
 FORMAT = 1

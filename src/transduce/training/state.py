@@ -15,9 +15,10 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from transduce.checkpoint import MANIFEST, WEIGHTS, average, load_weights, load_weights_file, weights_of
+from transduce.checkpoint import MANIFEST, WEIGHTS
 from transduce.data.stream import Position
 from transduce.errors import ModelError
+from transduce.model.weights import average, load_weights, load_weights_file, weights_of
 from transduce.storage import PARTIAL, read_json, sha256, to_json, write_folder
 
 OPTIMIZER, STATE, BEST = "optimizer.safetensors", "state.json", "best"
