@@ -158,11 +158,10 @@ def make_model(shape: str, lines: list[str], sentences: list[str], folder: Path)
 
 
 def ours(folder: Path, beam: int, engine: Any, precision: Any) -> Translate:
-    from transduce.checkpoint import load_model
     from transduce.decode.how import How
-    from transduce.decode.translator import Translator
+    from transduce.decode.load import load_translator
 
-    translator = Translator(load_model(folder / "model"), engine=engine, precision=precision)
+    translator = load_translator(folder / "model", engine=engine, precision=precision)
     chosen, why_not = translator.engine(How(translator.settings(beam)))
     assert why_not is None, why_not
     search, counts = chosen.search, [0]

@@ -1,6 +1,7 @@
 """The CTranslate2 engine: converted once and checked, never into the model folder, and honest about what it cannot do."""
 
 import copy
+import gc
 import json
 import os
 import subprocess
@@ -16,9 +17,10 @@ import torch
 from transduce.checkpoint import BUILTIN, FolderConfig, ModelFolder, load_model, save_model
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.convert.ctranslate2 import POSITIONS, convert
-from transduce.decode import fast
+from transduce.decode import converted, fast
+from transduce.decode.converted import cache_folder
 from transduce.decode.engines import TorchEngine
-from transduce.decode.fast import FastEngine, cache_folder, why_not_fast
+from transduce.decode.fast import FastEngine, why_not_fast
 from transduce.decode.how import How, Sampling
 from transduce.decode.sentences import Hypothesis, Sentence
 from transduce.decode.translator import Translator
@@ -55,7 +57,7 @@ def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         made.append(folder)
         convert(model, folder)
 
-    monkeypatch.setattr(fast, "convert", counted)
+    monkeypatch.setattr(converted, "convert", counted)
     return made
 
 
@@ -114,8 +116,7 @@ def test_a_damaged_cache_is_converted_again_with_a_word(
     (where / "model.bin").write_bytes((where / "model.bin").read_bytes()[:size])
     said: list[str] = []
     open_fast(small, said)
-    assert said[0].startswith(f"{where} cannot be loaded (")
-    assert said[0].endswith("): converting again")
+    assert said[0] == f"{where} cannot be used (model.bin is damaged): converting again"
     assert said[1].startswith("converted for CTranslate2, once: ")
     assert len(conversions) == 2
     assert contents(where) == whole
@@ -144,6 +145,8 @@ def test_a_cache_that_cannot_be_written_serves_this_time_with_a_word(
         ]
         assert len(conversions) == n
         assert engine.search([Sentence((7, 8, 9))], PLAIN)[0]
+        del engine
+        gc.collect()
         assert not conversions[-1].exists()
 
 
@@ -156,7 +159,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch) -> None:
             next(spoiled.decoder.layers[0].feed_forward.parameters()).mul_(1.5)
         convert(spoiled, folder)
 
-    monkeypatch.setattr(fast, "convert", wrong)
+    monkeypatch.setattr(converted, "convert", wrong)
 
 
 def test_a_conversion_that_gives_other_numbers_is_not_used_and_the_reason_is_told(

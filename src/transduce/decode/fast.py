@@ -1,39 +1,28 @@
-"""The production engine on a CPU: CTranslate2, on a model that is converted once into the user's cache folder.
+"""The production engine on a CPU: CTranslate2.
 
 It is given what it does exactly as the reference does; what it cannot say exactly (a translation that reached its maximum length,
 or holds a special piece) is searched again by the reference.
 """
 
-import contextlib
 import importlib.util
-import json
 import math
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.checkpoint import ModelFolder
-from transduce.convert.ctranslate2 import POSITIONS, convert, names, why_not
+from transduce.convert.ctranslate2 import POSITIONS, names, why_not
+from transduce.decode.converted import Say, find_converted
 from transduce.decode.how import How, Precision
 from transduce.decode.sentences import Hypothesis, Sentence, limit, schedule
-from transduce.errors import ModelError
-from transduce.storage import sha256
 from transduce.text.vocabulary import EOS, SPECIAL_PIECES
 
 if TYPE_CHECKING:
     import transduce.decode.engines
-    import transduce.model
 
-PARITY = "parity.json"
-FORM = 1  # of the converted folder; another form is another folder
-N_PAIRS, LONGEST_PAIR = 8, 24  # that are scored by both engines on first use
-MOST_DIFFERENCE = 1e-3  # between the log-probabilities they give a piece
 NO_PENALTY = 1e-9  # instead of 0, at which CTranslate2 stops at the first hypothesis that ends
-
-Say = Callable[[str], None]
 
 
 def is_installed() -> bool:
@@ -73,15 +62,6 @@ def n_cores() -> int:
     return int(told) if told.isdecimal() and int(told) else len(os.sched_getaffinity(0))
 
 
-def cache_folder(fingerprint: str) -> Path:
-    """Where a converted model lies: $XDG_CACHE_HOME or ~/.cache, by the hash of the model and of what made it."""
-    import ctranslate2
-
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    key = sha256(f"{fingerprint} {FORM} {ctranslate2.__version__}".encode())[:32]
-    return Path(home) / "transduce" / "ctranslate2" / key
-
-
 class FastEngine:
     """Search by CTranslate2, one worker a core."""
 
@@ -98,7 +78,7 @@ class FastEngine:
         self.precision = precision
         self.n_threads = n_threads or n_cores()
         self._names = names(max(len(folder.source_vocabulary), len(folder.target_vocabulary)))
-        self._translator = _open(folder, precision, self.n_threads, say)
+        self._load = lru_cache(partial(_load, find_converted(folder, say), precision))  # when the first sentences come
 
     def __str__(self) -> str:
         return f"ctranslate2, {self.precision}, threads: {self.n_threads}"
@@ -107,7 +87,8 @@ class FastEngine:
         """The best hypotheses of each sentence."""
         limits = [min(limit(sentence, how, self._config), POSITIONS) for sentence in sentences]
         batches = schedule(sentences, how.width, self.n_threads)
-        waiting = [(batch, self._begin(sentences, batch, limits, how)) for batch in batches]
+        translator = self._load(*self._threads(len(batches)))
+        waiting = [(batch, self._begin(translator, sentences, batch, limits, how)) for batch in batches]
         found: list[list[Hypothesis]] = [[] for _ in sentences]
         for batch, results in waiting:
             for i, result in zip(batch, results, strict=True):
@@ -118,8 +99,14 @@ class FastEngine:
                 found[i] = hypotheses
         return found
 
-    def _begin(self, sentences: Sequence[Sentence], batch: list[int], limits: Sequence[int], how: How) -> list[Any]:
-        return self._translator.translate_batch(
+    def _threads(self, n_batches: int) -> tuple[int, int]:
+        """Workers, and threads of each: a batch alone has all cores, but not in int8, whose products are too small to share."""
+        return (1, self.n_threads) if n_batches == 1 and self.precision == "float32" else (self.n_threads, 1)
+
+    def _begin(
+        self, translator: Any, sentences: Sequence[Sentence], batch: list[int], limits: Sequence[int], how: How
+    ) -> list[Any]:
+        return translator.translate_batch(
             [[self._names[i] for i in sentences[place].ids] for place in batch],
             beam_size=how.width,
             num_hypotheses=how.n_best,
@@ -144,75 +131,10 @@ def _read(result: Any, alpha: float, most: int) -> list[Hypothesis]:
     return found
 
 
-def _open(folder: ModelFolder, precision: Precision, n_threads: int, say: Say) -> Any:
-    """The converted model, loaded; converted and compared with the reference first if there is none yet."""
-    assert folder.fingerprint is not None, "a model from a folder"
-    where = cache_folder(folder.fingerprint)
-    if (where / PARITY).is_file():
-        try:
-            translator = _load(where, precision, n_threads)
-            last = [[str(len(folder.target_vocabulary) - 1)]]
-            translator.score_batch([[str(len(folder.source_vocabulary) - 1)]], last)  # its vocabularies are whole
-            return translator
-        except (RuntimeError, ValueError) as error:  # damaged: made anew
-            say(f"{where} cannot be loaded ({error}): converting again")
-            shutil.rmtree(where, ignore_errors=True)
-    try:
-        where.parent.mkdir(parents=True, exist_ok=True)
-        room = tempfile.TemporaryDirectory(dir=where.parent, prefix=f"{where.name}.")
-    except OSError as error:
-        say(f"{where.parent} cannot be written ({error.strerror}): the model is converted for this time only")
-        room = tempfile.TemporaryDirectory()
-    with room as name:
-        made = Path(name) / "model"
-        made.mkdir()
-        from transduce.model import Transformer
-
-        assert isinstance(folder.model, Transformer), "a translator"
-        convert(folder.model, made)
-        difference = _difference(_load(made, "float32", n_threads), folder.model)
-        if not difference <= MOST_DIFFERENCE:
-            raise ModelError(f"CTranslate2 gives other numbers than torch for this model, by {difference:.2g}")
-        (made / PARITY).write_text(json.dumps({"pairs": N_PAIRS, "largest_difference": difference}))
-        if Path(name).parent == where.parent:
-            if not (where / PARITY).is_file():  # half a folder, or none
-                shutil.rmtree(where, ignore_errors=True)
-                where.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # another process was first: its folder is as good
-                made.rename(where)
-            made = where
-            found = f"largest difference from torch {difference:.1e} nats a piece"
-            say(f"converted for CTranslate2, once: {where} ({found})")
-        return _load(made, precision, n_threads)
-
-
-def _load(where: Path, precision: Precision, n_workers: int) -> Any:
+def _load(where: Path, precision: Precision, n_workers: int, n_threads: int) -> Any:
     import ctranslate2
 
     compute = "int8_float32" if precision == "int8" else "float32"
     return ctranslate2.Translator(
-        str(where), device="cpu", compute_type=compute, inter_threads=n_workers, intra_threads=1
-    )
-
-
-def _difference(translator: Any, model: "transduce.model.Transformer") -> float:
-    """The largest difference between the log-probabilities that both engines give the pieces of random pairs."""
-    import torch
-
-    from transduce.decode.forced import force
-
-    random = torch.Generator().manual_seed(1)
-    n_source, n_target = len(model.source_embedding.weight), len(model.target_embedding.weight)
-
-    def draw(n_pieces: int) -> list[tuple[int, ...]]:
-        lengths = torch.randint(1, LONGEST_PAIR, (N_PAIRS,), generator=random).tolist()
-        return [tuple(torch.randint(4, n_pieces, (n,), generator=random).tolist()) for n in lengths]
-
-    sources, targets = draw(n_source), draw(n_target)
-    theirs = translator.score_batch(*([[str(i) for i in ids] for ids in side] for side in (sources, targets)))
-    ours = force([model], sources, targets)
-    return max(
-        abs(a - b)
-        for mine, other in zip(ours, theirs, strict=True)
-        for a, b in zip(mine.log_probs, other.log_probs, strict=True)
+        str(where), device="cpu", compute_type=compute, inter_threads=n_workers, intra_threads=n_threads
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from transduce.checkpoint import BUILTIN, open_model
-from transduce.decode.fast import Say
+from transduce.decode.converted import Say
 from transduce.decode.how import EngineName, Precision
 from transduce.decode.translator import Translator
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from transduce.checkpoint import ModelFolder
 from transduce.config import DecodeConfig, resolve
 from transduce.decode import doubts
-from transduce.decode.fast import FastEngine, Say, why_not_fast
+from transduce.decode.converted import Say
+from transduce.decode.fast import FastEngine, why_not_fast
 from transduce.decode.how import EngineName, How, Precision, Sampling
 from transduce.decode.sentences import NOT_NUMBERS, Hypothesis, Sentence, make_penalty
 from transduce.decode.translation import Alternative, Translation
