@@ -9,6 +9,7 @@ LOWEST = math.log(0.2)  # the mean log-probability of a piece, below which a tra
 MOST_RATIO, SLACK = 3, 10  # pieces: longer than three times the other side and ten more is far too long
 LONGEST_LOOP = 12  # pieces that are repeated on end
 FEWEST_TIMES, FEWEST_PIECES = 4, 8  # so often, and so much in all, is a loop
+FEWEST_REPEATED = 6  # pieces that have stood before, at least, in any loop: two pieces four times
 
 
 def is_unsure(log_prob: float, n_pieces: int) -> bool:
@@ -25,6 +26,8 @@ def wrong_length(source: Sequence[int], target: Sequence[int]) -> str | None:
 
 def loops(ids: Sequence[int]) -> bool:
     """Whether the same few pieces are repeated on end."""
+    if len(ids) - len(set(ids)) < FEWEST_REPEATED:
+        return False
     for period in range(1, LONGEST_LOOP + 1):
         run = 0
         for i in range(period, len(ids)):

@@ -7,8 +7,8 @@ to itself without it.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 
 from transduce.checkpoint import ModelFolder
 from transduce.config import DecodeConfig, resolve
@@ -125,9 +125,9 @@ class Translator:
         max_length: int | None = None,
     ) -> DecodeConfig:
         """The model's search settings with some of them changed."""
-        changes = {"beam": beam, "alpha": alpha, "length_penalty": length_penalty, "max_length": max_length}
-        given = {name: value for name, value in changes.items() if value is not None}
-        return resolve({"decode": {**self.decode_config.model_dump(), **given}}).decode
+        return _changed(
+            self.decode_config, beam=beam, alpha=alpha, length_penalty=length_penalty, max_length=max_length
+        )
 
     def translate(
         self,
@@ -163,7 +163,8 @@ class Translator:
 
     def translate_as(self, texts: Sequence[str], how: How) -> list[Translation]:
         """The same, with all that is asked in one value."""
-        how = replace(how, forbid=tuple(map(self.clean, how.forbid)))
+        if how.forbid:
+            how = replace(how, forbid=tuple(map(self.clean, how.forbid)))
         cleaned = [self.clean(text) for text in texts]
         lines = list(self._parts(cleaned, how))
         sentences = [part.sentence for parts in lines for part in parts if part.sentence is not None]
@@ -406,6 +407,13 @@ class Translator:
             token_scores=tuple(p for _, _, each in scored for p in each.log_probs),
             alignment=pharaoh(links),
         )
+
+
+@lru_cache
+def _changed(config: DecodeConfig, **changes: Any) -> DecodeConfig:
+    """Settings with some of them changed; the same ones are asked for at every call."""
+    given = {name: value for name, value in changes.items() if value is not None}
+    return resolve({"decode": {**config.model_dump(), **given}}).decode
 
 
 def _overlaps(one: Found, others: Sequence[Found]) -> bool:

@@ -20,6 +20,7 @@ from transduce.text.normal import LONE_SURROGATE
 Kind = Literal["bpe", "unigram", "char", "byte"]
 PAD, SOS, EOS, UNKNOWN = 0, 1, 2, 3
 SPECIAL_PIECES = ("[PAD]", "[SOS]", "[EOS]", "[UNK]")
+FEW = 8  # texts that are encoded one by one
 SPACE = "▁"  # U+2581, how SentencePiece writes a space inside a piece
 LONGEST_LEARNT = 1 << 12  # characters; SentencePiece ends the program at a word of 65,536, and is slow long before
 CHARACTER_COVERAGE = 0.9999  # of the text; rarer characters are written as bytes
@@ -60,10 +61,11 @@ class Vocabulary:
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of several texts at once, on all cores."""
+        """The ids of several texts at once, on all cores; a few are quicker one by one, threads take time to start."""
         together = "\n".join(texts)
         check_characters(texts, together)
-        ids: list[list[int]] = self._processor.encode(list(texts))
+        encode = self._processor.encode
+        ids: list[list[int]] = encode(list(texts)) if len(texts) > FEW else [encode(text) for text in texts]
         if SPACE not in together:
             return ids
         return [
