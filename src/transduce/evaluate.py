@@ -1,12 +1,16 @@
-"""How good translations are: BLEU with its signature, exact match, loss."""
+"""How good translations are: BLEU, chrF and TER with their signatures, exact match, loss; and whether a difference is one."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
+from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+from sacrebleu.significance import PairedTest
 
 from transduce.config import nearest
 from transduce.data.batch import Example
@@ -18,6 +22,8 @@ from transduce.text.vocabulary import Vocabulary
 from transduce.training.loss import batch_loss
 
 TOKENIZERS = ("13a", "intl", "char", "zh", "none")  # sacreBLEU's that need nothing else
+METRICS = ("BLEU", "chrF2", "TER")  # as sacreBLEU calls them
+TESTS = (("bs", 1000), ("ar", 10000))  # bootstrap and randomisation as sacreBLEU calls them, and its numbers of samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,26 +35,80 @@ class Score:
     signature: str
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> Score:
-    """Corpus BLEU on detokenised text, by sacreBLEU. `tokenize="none"` for text that is tokenised already."""
-    check_lengths(hypotheses, references)
+class Compared(NamedTuple):
+    """A score of one system and how sure its difference from the first system's is; the first has no difference."""
+
+    system: str
+    score: Score
+    interval: float  # half of the 95 % confidence interval
+    difference: float | None = None
+    p_bootstrap: float | None = None
+    p_randomisation: float | None = None
+
+
+def make_metrics(tokenize: str = "13a") -> dict[str, Metric]:
+    """BLEU, chrF and TER as the `sacrebleu` command makes them."""
     if tokenize not in TOKENIZERS:
         raise UsageError(f"unknown tokenisation {tokenize!r}: {nearest(tokenize, TOKENIZERS)}")
-    metric = BLEU(tokenize=tokenize, force=True)
-    value = metric.corpus_score(list(hypotheses), [list(references)]).score
-    return Score("BLEU", float(value), str(metric.get_signature()))
+    return dict(zip(METRICS, (BLEU(tokenize=tokenize, force=True), CHRF(), TER()), strict=True))
 
 
-def sentence_chrf(hypothesis: str, reference: str) -> float:
+def corpus_scores(
+    hypotheses: Sequence[str], *references: Sequence[str], tokenize: str = "13a", names: Sequence[str] = METRICS
+) -> list[Score]:
+    """Scores against one or several references. `tokenize="none"` for text that is tokenised already."""
+    check_lengths(hypotheses, *references)
+    metrics, right = make_metrics(tokenize), [list(each) for each in references]
+    values = {name: float(metrics[name].corpus_score(list(hypotheses), right).score) for name in names}
+    return [Score(name, value, str(metrics[name].get_signature())) for name, value in values.items()]
+
+
+def bleu(hypotheses: Sequence[str], *references: Sequence[str], tokenize: str = "13a") -> Score:
+    """Corpus BLEU alone."""
+    return corpus_scores(hypotheses, *references, tokenize=tokenize, names=["BLEU"])[0]
+
+
+def sentence_chrf(hypothesis: str, *references: str) -> float:
     """chrF of one sentence: 0 to 100, for finding bad ones."""
-    return float(CHRF().sentence_score(hypothesis, [reference]).score)
+    return float(CHRF().sentence_score(hypothesis, list(references)).score)
 
 
-def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Percent of hypotheses that are their reference to the letter."""
-    check_lengths(hypotheses, references)
-    n_equal = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
-    return Score("exact match", 100 * n_equal / len(references), f"n:{len(references)}|case:mixed")
+def compare(systems: Mapping[str, Sequence[str]], *references: Sequence[str], tokenize: str = "13a") -> list[Compared]:
+    """Every metric of every system, and two paired tests of each system against the first, both sacreBLEU's.
+
+    Both tests are two-sided: bootstrap resampling asks whether the difference would hold on other sentences like these,
+    approximate randomisation how often exchanging the outputs at random makes as large a one. sacreBLEU counts only larger
+    ones, so it finds a system significantly different from its own copy; of k sentences that differ, 2 of the 2^k exchanges
+    are as large by themselves, so no p is taken for less than 2^(1-k) here.
+    """
+    for lines in systems.values():
+        check_lengths(lines, *references)
+    named = [(system, list(lines)) for system, lines in systems.items()]
+    right = [list(each) for each in references]
+    found = []
+    for name, metric in make_metrics(tokenize).items():
+        tests: Any = [PairedTest(list(named), {name: metric}, right, *how)() for how in TESTS]
+        (signatures, bootstrap), (_, randomisation) = tests
+        signatures[name].update("ar", TESTS[1][1])
+        statistics = [metric._extract_corpus_statistics(lines, right) for _, lines in named]
+        for number, system in enumerate(systems):
+            score = Score(name, float(bootstrap[name][number].score), str(signatures[name]))
+            row = Compared(system, score, float(bootstrap[name][number].ci))
+            if number:
+                n_different = sum(a != b for a, b in zip(statistics[0], statistics[number], strict=True))
+                least = 2.0 ** min(0, 1 - n_different)
+                p_values = (max(each[name][number].p_value, least) for each in (bootstrap, randomisation))
+                row = Compared(*row[:3], score.value - float(bootstrap[name][0].score), *p_values)
+            found.append(row)
+    return found
+
+
+def exact_match(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
+    """Percent of hypotheses that are a reference to the letter."""
+    check_lengths(hypotheses, *references)
+    n_equal = sum(line in rights for line, *rights in zip(hypotheses, *references, strict=True))
+    signature = f"n:{len(hypotheses)}|nrefs:{len(references)}|case:mixed"
+    return Score("exact match", 100 * n_equal / len(hypotheses), signature)
 
 
 def loss(model: Transformer | LanguageModel, examples: Sequence[Example], batch_tokens: int = 4096) -> Score:
@@ -59,6 +119,11 @@ def loss(model: Transformer | LanguageModel, examples: Sequence[Example], batch_
             total += float(batch_loss(model, batch))
             n_tokens += batch.n_tokens
     return Score("loss", total / n_tokens, f"nats|pieces:{n_tokens}")
+
+
+def perplexity(loss: Score) -> Score:
+    """The same as a loss: among how many equally likely pieces the model is undecided."""
+    return Score("perplexity", math.exp(min(loss.value, 700)), loss.signature)
 
 
 def text_loss(
@@ -75,17 +140,14 @@ def text_loss(
             n_tokens += batch.n_tokens
             n_bytes += sum(len(vocabulary.decode(row).encode()) for row in batch.target_out.tolist())
     signature = f"window:{model.config.window}|pieces:{n_tokens}|bytes:{n_bytes}"
-    nats = total / n_tokens
-    return (
-        Score("loss", nats, signature),
-        Score("perplexity", math.exp(min(nats, 700)), signature),
-        Score("bits per byte", total / math.log(2) / max(1, n_bytes), signature),
-    )
+    nats = Score("loss", total / n_tokens, signature)
+    return nats, perplexity(nats), Score("bits per byte", total / math.log(2) / max(1, n_bytes), signature)
 
 
-def check_lengths(lines: Sequence[str], references: Sequence[str], what: str = "translations") -> None:
+def check_lengths(lines: Sequence[str], *references: Sequence[str], what: str = "translations") -> None:
     """As many lines as references, and at least one."""
-    if len(lines) != len(references):
-        raise DataError(f"{len(lines)} {what} but {len(references)} references: line n must belong to line n")
-    if not references:
+    for each in references:
+        if len(lines) != len(each):
+            raise DataError(f"{len(lines)} {what} but {len(each)} references: line n must belong to line n")
+    if not lines or not references:
         raise DataError("nothing to evaluate: no line")

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TextIO
+from typing import Annotated, Any, Literal, NoReturn, TextIO
 
 import typer
 from rich.console import Console
@@ -21,9 +21,6 @@ from rich.console import Console
 from transduce.config import Layer, parse_assignment, read_toml
 from transduce.errors import StoppedError, StorageError, TransduceError, UsageError
 from transduce.text.files import check_stdin_is_read_once
-
-if TYPE_CHECKING:
-    from transduce.evaluate import Score
 
 app = typer.Typer(
     help="The Transformer of 'Attention Is All You Need': from two text files to a translator.",
@@ -59,6 +56,10 @@ Assignments = Annotated[
 Engine = Literal["auto", "torch", "ctranslate2"]
 Precision = Literal["float32", "bf16", "int8"]
 Kind = Literal["self", "cross", "enc"]
+References = Annotated[
+    list[Path] | None, typer.Option(help="the right translations; repeat it for several", metavar="FILE")
+]
+Tokenize = Annotated[str, typer.Option(help="sacreBLEU's: 13a, intl, char, zh, none (text already tokenised)")]
 Json = Annotated[bool, typer.Option("--json", help="for programs: one JSON object a line")]
 
 
@@ -472,54 +473,46 @@ def generate(
 
 @app.command()
 def evaluate(
-    reference: Annotated[Path | None, typer.Option(help="the right translations")] = None,
+    reference: References = None,
     source: Annotated[Path | None, typer.Option(help="text to translate with the model")] = None,
     hypothesis: Annotated[Path | None, typer.Option(help="translations made elsewhere, instead of --source")] = None,
     text: Annotated[Path | None, typer.Option(help="for a language model: the text to foretell")] = None,
     model: Model = None,
-    tokenize: Annotated[
-        str, typer.Option(help="sacreBLEU's: 13a, intl, char, zh, none (text already tokenised)")
-    ] = "13a",
+    tokenize: Tokenize = "13a",
     beam: Beam = None,
     alpha: Alpha = None,
     length_penalty: LengthPenalty = None,
     as_json: Json = False,
 ) -> None:
-    """Score translations with BLEU (and its signature) and exact match, or a language model with its loss on a text."""
+    """Score translations: BLEU, chrF and TER with their signatures, exact match; of a model also the loss of the references.
+
+    transduce evaluate -m runs/en-it --source test.en --reference test.it
+
+    transduce evaluate --hypothesis out.it --reference test.it
+
+    With --text a language model is scored by its loss on a text.
+    """
+    search = (beam, alpha, length_penalty)
     if text is not None:
-        if model is None or any(
-            option is not None for option in (source, hypothesis, reference, beam, alpha, length_penalty)
-        ):
+        if model is None or reference or any(option is not None for option in (source, hypothesis, *search)):
             raise UsageError("a language model is scored by -m MODEL --text FILE and nothing else")
+        from transduce.app.evaluate import print_scores
         from transduce.app.run_text import score_text
 
-        for score in score_text(model, text):
-            _print_score(score, "", as_json)
+        print_scores(score_text(model, text), as_json)
         return
-    if reference is None:
+    if not reference:
         raise UsageError("give --reference, the right translations (or --text, for a language model)")
     if (source is None) == (hypothesis is None):
         raise UsageError("give either --source (to translate with the model) or --hypothesis (translations to score)")
-    if hypothesis is not None and any(option is not None for option in (model, beam, alpha, length_penalty)):
+    if hypothesis is not None and any(option is not None for option in (model, *search)):
         raise UsageError("--hypothesis is scored as it is: leave out --model, --beam, --alpha and --length-penalty")
-    from transduce import evaluate as scores
-    from transduce.decode.load import load_translator
-    from transduce.text.files import read_lines
+    from transduce.app.evaluate import score_hypothesis, score_model
 
-    references = list(read_lines(reference))
-    suffix = ""
     if hypothesis is not None:
-        found = list(read_lines(hypothesis))
-    else:
-        assert source is not None, "one of the two is there"
-        translator = load_translator(model)
-        texts = list(read_lines(source))
-        scores.check_lengths(texts, references, "source lines")
-        found = [translation.text for translation in translator.translate(texts, beam, alpha, length_penalty)]
-        settings = translator.settings(beam, alpha, length_penalty)
-        suffix = f"|beam:{settings.beam}|alpha:{settings.alpha}|penalty:{settings.length_penalty}"
-    for score in (scores.bleu(found, references, tokenize), scores.exact_match(found, references)):
-        _print_score(score, suffix, as_json)
+        score_hypothesis(hypothesis, reference, tokenize, as_json)
+    elif source is not None:
+        score_model(model, source, reference, tokenize, search, as_json)
 
 
 @app.command()
@@ -640,11 +633,3 @@ def _stderr() -> Console:
 def _say() -> Callable[[str], None]:
     """Lines for people, as they are."""
     return partial(_stderr().print, highlight=False, markup=False)
-
-
-def _print_score(score: "Score", suffix: str, as_json: bool) -> None:
-    signature = score.signature + suffix
-    if as_json:
-        print(json.dumps({"name": score.name, "value": score.value, "signature": signature}))
-    else:
-        print(f"{score.name} {score.value:.2f}   {signature}")

@@ -1,0 +1,117 @@
+"""`transduce evaluate`: how good a model, or a file of translations, is."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from transduce import evaluate
+from transduce.app.filter import say
+from transduce.data.batch import encode_pairs
+from transduce.decode.load import load_translator
+from transduce.decode.translator import Translator
+from transduce.errors import DataError
+from transduce.evaluate import Score
+from transduce.text.corpus import Pair
+from transduce.text.files import name_of, read_lines
+from transduce.text.tokenised import has_capitals, is_lower_case, looks_ordinary, looks_tokenised
+
+MOST_NAMED = 5  # blank lines that a message names
+
+Search = tuple[
+    int | None, float | None, str | None
+]  # beam, alpha, length penalty as asked for; None is the model's own
+
+
+def score_model(
+    model: Path | None, source: Path, references: Sequence[Path], tokenize: str, asked: Search, as_json: bool
+) -> None:
+    """Translate and score. Search settings and the seed of the training stand beside each number."""
+    right, [texts] = read_test_set(references, [source])
+    translator = load_translator(model)
+    found = [translation.text for translation in translator.translate(texts, *asked)]
+    warn_of_text({"the translation": found} | dict(zip(map(name_of, references), right, strict=True)), tokenize)
+    seed = {"seed": translator.folder.card.get("settings", {}).get("train", {}).get("seed")}
+    fields = {**translator.settings(*asked).model_dump(), **seed}
+    scores = evaluate.corpus_scores(found, *right, tokenize=tokenize)
+    print_scores([*scores, evaluate.exact_match(found, *right)], as_json, fields)
+    loss = reference_loss(translator, texts, right)
+    if loss is not None:  # which no search has touched
+        print_scores([loss, evaluate.perplexity(loss)], as_json, seed)
+
+
+def score_hypothesis(hypothesis: Path, references: Sequence[Path], tokenize: str, as_json: bool) -> None:
+    """Score translations that were made elsewhere."""
+    right, [found] = read_test_set(references, [hypothesis])
+    warn_of_text(dict(zip(map(name_of, [hypothesis, *references]), [found, *right], strict=True)), tokenize)
+    scores = evaluate.corpus_scores(found, *right, tokenize=tokenize)
+    print_scores([*scores, evaluate.exact_match(found, *right)], as_json)
+
+
+def print_scores(scores: Sequence[Score], as_json: bool, fields: Mapping[str, Any] | None = None) -> None:
+    """A line each: the number, and how it came to be."""
+    how = "".join(f"|{name}:{value}" for name, value in (fields or {}).items() if value is not None)
+    for score in scores:
+        if as_json:
+            row = {"name": score.name, "value": score.value, "signature": score.signature + how, **(fields or {})}
+            print(json.dumps(row))
+        else:
+            print(f"{score.name} {score.value:.{3 if score.name == 'loss' else 2}f}   {score.signature}{how}")
+
+
+def reference_loss(translator: Translator, texts: Sequence[str], references: Sequence[Sequence[str]]) -> Score | None:
+    """How well the model foretells the references: of all of them together, where there are several."""
+    pairs = [
+        Pair(translator.clean(text), translator.clean(line))
+        for reference in references
+        for text, line in zip(texts, reference, strict=True)
+    ]
+    examples = encode_pairs(pairs, translator.source_vocabulary, translator.target_vocabulary)
+    most = translator.most_pieces()
+    fitting = [each for each in examples if max(len(each.source), len(each.target) - 1) <= most + 1]
+    if len(fitting) < len(examples):
+        say(f"the loss leaves out {len(examples) - len(fitting):,} of {len(examples):,} pairs: over {most} pieces")
+    return evaluate.loss(translator.model, fitting) if fitting else None
+
+
+def read_test_set(references: Sequence[Path], others: Sequence[Path]) -> tuple[list[list[str]], list[list[str]]]:
+    """The lines of references and of what belongs to them: equally many, and no reference without text."""
+    lines = [list(read_lines(path)) for path in (*references, *others)]
+    first = name_of(references[0])
+    if not lines[0]:
+        raise DataError(f"{first} has no line: wanted the right translations, one a line")
+    for path, each in zip((*references, *others), lines, strict=True):
+        if len(each) != len(lines[0]):
+            raise DataError(
+                f"{name_of(path)} has {len(each):,} lines, {first} has {len(lines[0]):,}: "
+                "line n of one must belong to line n of the other"
+            )
+    for path, each in zip(references, lines, strict=False):
+        blank = [str(number) for number, line in enumerate(each, start=1) if not line.strip()]
+        if blank:
+            more = f" and {len(blank) - MOST_NAMED:,} more" if len(blank) > MOST_NAMED else ""
+            raise DataError(
+                f"{name_of(path)}, line {', '.join(blank[:MOST_NAMED])}{more}: a blank reference, against which everything "
+                "is wrong; write the right translation, or leave that line out of every file"
+            )
+    return lines[: len(references)], lines[len(references) :]
+
+
+def warn_of_text(named: Mapping[str, Sequence[str]], tokenize: str) -> None:
+    """Say what would make a score wrong: text that is tokenised when it should not be, or the reverse, or capitals on one side."""
+    for name, lines in named.items():
+        if tokenize != "none" and (sign := looks_tokenised(lines)):
+            say(
+                f"warning: {name} looks tokenised ({sign}): BLEU will be wrong; detokenise it, or give --tokenize none "
+                "and compare the number with its like only"
+            )
+        if tokenize == "none" and (sign := looks_ordinary(lines)):
+            say(
+                f"warning: {name} does not look tokenised ({sign}): with --tokenize none BLEU will be wrong; "
+                "leave the option out, or tokenise every file"
+            )
+    small = [name for name, lines in named.items() if is_lower_case(lines)]
+    if small and any(map(has_capitals, named.values())):
+        say(
+            f"warning: no capital letter in {', '.join(small)}, though there are some elsewhere; BLEU and chrF count case"
+        )
