@@ -23,6 +23,7 @@ PAPER = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
 SOURCES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "src" / "transduce").rglob("*.py")}
 TRAINING = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
 INSIDE = (ROOT / "docs" / "inside.md").read_text(encoding="utf-8")
+EVALUATING = (ROOT / "docs" / "evaluating.md").read_text(encoding="utf-8")
 TRANSLATING = (ROOT / "docs" / "translating.md").read_text(encoding="utf-8")
 
 
@@ -72,6 +73,17 @@ def test_the_commands_of_the_readme_run_in_order(tmp_path: Path) -> None:
         run(command, tmp_path)
     assert len((tmp_path / "report.jsonl").read_text().splitlines()) == 60
     assert len((tmp_path / "links.txt").read_text().splitlines()) == 60
+
+
+def test_the_commands_of_the_page_on_evaluating_run_in_order(tmp_path: Path) -> None:
+    for source in write_grammar(tmp_path, 60):
+        (tmp_path / f"test{source.suffix}").write_text(source.read_text())
+    said = [run(command, tmp_path) for command in commands_of(EVALUATING)]
+    names = [line.split(" ")[0] for line in said[0].splitlines()]
+    assert names == ["BLEU", "chrF2", "TER", "exact", "loss", "perplexity"]
+    assert said[3].count("1.0000  not told apart") == 3
+    assert said[4].count("better") == 3
+    assert "greedy against test.en" in (tmp_path / "compare.html").read_text()
 
 
 def test_the_commands_of_the_page_on_looking_inside_run_in_order(tmp_path: Path) -> None:

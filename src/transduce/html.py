@@ -76,7 +76,8 @@ def table(headers: Sequence[object], rows: Iterable[Sequence[object]], numbers: 
         )
 
     body = element("tbody", *(row("td", cells) for cells in rows))
-    return element("div", element("table", element("thead", row("th", headers)), body), style="scroll")
+    whole = element("table", element("thead", row("th", headers)), body)
+    return Html(f'<div class="scroll" tabindex="0">{whole}</div>')  # so that arrow keys scroll it where it is too wide
 
 
 def details(summary: object, *content: object, is_open: bool = False) -> Html:

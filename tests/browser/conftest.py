@@ -41,8 +41,10 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
-def open_in(browser: Any, path: Path, content: str, width: int = 1280, **options: Any) -> Visit:
-    """Open a page from disk with the network off."""
+def open_in(
+    browser: Any, path: Path, content: str, width: int = 1280, ready: str = "#proof[data-count]", **options: Any
+) -> Visit:
+    """Open a page from disk with the network off; it is there when `ready` is."""
     path.write_text(content, encoding="utf-8")
     context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
     page = context.new_page()
@@ -52,7 +54,7 @@ def open_in(browser: Any, path: Path, content: str, width: int = 1280, **options
     page.on("dialog", lambda dialog: (found.errors.append(dialog.message), dialog.dismiss()))
     page.on("request", lambda request: found.requests.append(request.url))
     page.goto(path.as_uri())
-    page.wait_for_selector("#proof[data-count]", state="attached", timeout=20_000)
+    page.wait_for_selector(ready, state="attached", timeout=20_000)
     return found
 
 

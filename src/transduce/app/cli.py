@@ -516,6 +516,38 @@ def evaluate(
 
 
 @app.command()
+def compare(
+    system: Annotated[
+        list[str] | None,
+        typer.Option(help="its translations, or a model folder; repeat it, the baseline first", metavar="NAME=FILE"),
+    ] = None,
+    reference: References = None,
+    source: Annotated[Path | None, typer.Option(help="the text that was translated, or shall be by a model")] = None,
+    train_source: Annotated[
+        Path | None, typer.Option(help="text the systems were trained on: scores by rare words and by overlap")
+    ] = None,
+    train_target: Annotated[Path | None, typer.Option(help="its translation: the same for the reference")] = None,
+    rare: Annotated[int, typer.Option(min=0, help="a word is rare if training has it at most so often")] = 5,
+    tokenize: Tokenize = "13a",
+    html: Annotated[
+        Path | None, typer.Option(help="write a page with the sentences side by side", metavar="FILE")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare systems on one test set: scores, and by two paired tests whether the differences are more than chance.
+
+    transduce compare --reference test.it --system first=out1.it --system second=out2.it --html page.html
+    """
+    if not reference:
+        raise UsageError("give --reference, the right translations")
+    from transduce.app.compare import compare_systems
+
+    sides = {"source": train_source, "reference": train_target}
+    training = {side: path for side, path in sides.items() if path is not None}
+    compare_systems(system or (), reference, source, training, rare, tokenize, html, as_json, _stderr())
+
+
+@app.command()
 def doctor(
     source: Files = None,
     target: Annotated[list[str] | None, typer.Option(help="its translation, line by line", metavar="FILE")] = None,
