@@ -107,8 +107,8 @@ def exact_match(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
     """Percent of hypotheses that are a reference to the letter."""
     check_lengths(hypotheses, *references)
     n_equal = sum(line in rights for line, *rights in zip(hypotheses, *references, strict=True))
-    signature = f"n:{len(hypotheses)}|nrefs:{len(references)}|case:mixed"
-    return Score("exact match", 100 * n_equal / len(hypotheses), signature)
+    several = f"nrefs:{len(references)}|" if len(references) > 1 else ""
+    return Score("exact match", 100 * n_equal / len(hypotheses), f"n:{len(hypotheses)}|{several}case:mixed")
 
 
 def loss(model: Transformer | LanguageModel, examples: Sequence[Example], batch_tokens: int = 4096) -> Score:
