@@ -47,8 +47,9 @@ check: .venv/.dev
 	done
 	@touch $@
 
+# A process a core, up to four; each steals work from the other when it is done.
 test: check .venv/.tools
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -m "not slow" --numprocesses logical --maxprocesses 4 --dist worksteal
 
 test-slow: .venv/.dev .venv/.tools
 	$(BIN)/pytest -m slow
