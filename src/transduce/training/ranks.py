@@ -32,62 +32,24 @@ T = TypeVar("T")
 
 
 class Ranks:
-    """The processes of a training, seen from one of them. This one trains alone; `Group` has company."""
+    """The processes of a training, seen from one of them; they reach each other through torch.distributed. No store: alone."""
 
-    rank, size = 0, 1
+    def __init__(self, store: Any = None, rank: int = 0, size: int = 1, seconds: float = SECONDS) -> None:
+        self.rank, self.size, self._seconds = rank, size, seconds
+        self._store, self._has_told = store, False
+        if store is None:
+            return
+        backend, soon = "nccl" if torch.cuda.is_available() else "gloo", timedelta(seconds=seconds)
+        self._call(lambda: dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=soon))
+        atexit.register(close)
+        self._prompt, self._very_patient, self._patient = self._call(
+            lambda: [dist.new_group(backend="gloo", timeout=timeout) for timeout in (soon, PREPARING, VALIDATING)]
+        )
 
     @property
     def is_first(self) -> bool:
         """Whether this is the one that validates, saves and speaks."""
         return self.rank == 0
-
-    def once(self, make: Callable[[], T], rebuild: Callable[[Any], T]) -> T:
-        """What the first rank made, known to all: the others rebuild it from JSON. If it raised one of our errors, all raise it."""
-        return make()
-
-    @contextlib.contextmanager
-    def answering(self) -> Iterator[None]:
-        """If the first rank fails before its first `once`, for which the others wait, they are told."""
-        yield
-
-    def add(self, number: int) -> int:
-        """The sum over all ranks."""
-        return number
-
-    def largest(self, number: int) -> int:
-        """The largest over all ranks."""
-        return number
-
-    def add_gradients(self, model: nn.Module, loss: float) -> float:
-        """Give every rank the sum of all gradients, and of the losses."""
-        return loss
-
-    def spread(self, model: nn.Module) -> None:
-        """Give every rank the weights of the first."""
-
-    def leave(self) -> None:
-        """The training has ended."""
-
-
-ALONE = Ranks()
-
-
-class Group(Ranks):
-    """Ranks that reach each other over the network, through torch.distributed."""
-
-    def __init__(self, store: Any, rank: int, size: int, seconds: float) -> None:
-        self.rank, self.size, self._seconds = rank, size, seconds
-        self._store, self._has_told = store, False
-        backend = "nccl" if torch.cuda.is_available() else "gloo"
-        self._call(
-            lambda: dist.init_process_group(
-                backend, store=store, rank=rank, world_size=size, timeout=timedelta(seconds=seconds)
-            )
-        )
-        atexit.register(close)
-        self._prompt = self._call(lambda: dist.new_group(backend="gloo", timeout=timedelta(seconds=seconds)))
-        self._very_patient = self._call(lambda: dist.new_group(backend="gloo", timeout=PREPARING))
-        self._patient = self._call(lambda: dist.new_group(backend="gloo", timeout=VALIDATING))
 
     def once(self, make: Callable[[], T], rebuild: Callable[[Any], T]) -> T:
         """What the first rank made, known to all: the others rebuild it from JSON. If it raised one of our errors, all raise it."""
@@ -124,6 +86,8 @@ class Group(Ranks):
 
     def add_gradients(self, model: nn.Module, loss: float) -> float:
         """Give every rank the sum of all gradients, and of the losses: in one exchange."""
+        if self.size == 1:
+            return loss
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         parts = [torch.zeros_like(each) if each.grad is None else each.grad for each in parameters]
         together = torch.cat([*(part.flatten() for part in parts), parts[0].new_tensor([loss])])
@@ -136,17 +100,20 @@ class Group(Ranks):
 
     def spread(self, model: nn.Module) -> None:
         """Give every rank the weights of the first."""
-        for parameter in model.parameters():
+        for parameter in model.parameters() if self.size > 1 else ():
             tensor = parameter.detach()
             self._call(lambda tensor=tensor: dist.broadcast(tensor, src=0))  # type: ignore[misc]  # mypy cannot infer it
 
     def leave(self) -> None:
         """Part in peace: wait for the others, so that none of them finds a closed door."""
         self.once(lambda: None, lambda value: None)
-        close()
+        if self.size > 1:
+            close()
 
     def _tell(self, answer: Any) -> Any:
         """Send JSON from the first rank to all: its length, then itself."""
+        if self.size == 1:
+            return None
         group = self._patient if self._has_told else self._very_patient
         self._has_told = True
         content = torch.frombuffer(bytearray(json.dumps(answer, default=plain).encode()), dtype=torch.uint8)
@@ -158,6 +125,8 @@ class Group(Ranks):
         return json.loads(bytes(content.tolist()))
 
     def _reduce(self, number: int, operation: Any) -> int:
+        if self.size == 1:
+            return number
         tensor = torch.tensor([number])
         self._call(lambda: dist.all_reduce(tensor, operation, self._prompt))
         return int(tensor.item())
@@ -195,6 +164,9 @@ class Group(Ranks):
         reporter.start()
         reporter.join(3 * REPORT_SECONDS)
         return f" with rank {', '.join(map(str, silent))}" if silent else ""
+
+
+ALONE = Ranks()
 
 
 def plain(value: Any) -> Any:
@@ -243,4 +215,4 @@ def join() -> Ranks:
     except (RuntimeError, ValueError) as error:
         raise RankError(f"rank {os.environ.get('RANK')} cannot reach the others: {first_line(error)}") from None
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return Group(PrefixStore(f"attempt_{attempt}", store), rank, size, seconds)
+    return Ranks(PrefixStore(f"attempt_{attempt}", store), rank, size, seconds)
