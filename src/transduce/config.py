@@ -138,34 +138,23 @@ class Config(Section):
     decode: DecodeConfig = DecodeConfig()
 
     @model_validator(mode="after")
-    def _dropout_has_merges(self) -> "Config":
-        if self.text.dropout and (self.text.kind != "bpe" or self.model.kind != "encoder-decoder"):
+    def _sections_fit(self) -> "Config":
+        text, data, model, train = self.text, self.data, self.model, self.train
+        if text.dropout and (text.kind != "bpe" or model.kind != "encoder-decoder"):
             raise ValueError(
-                f"text.dropout is {self.text.dropout}: it leaves out merges of bpe pieces of sentence pairs, "
-                f"but text.kind is {self.text.kind} and model.kind {self.model.kind}"
+                f"text.dropout is {text.dropout}: it leaves out merges of bpe pieces of sentence pairs, "
+                f"but text.kind is {text.kind} and model.kind {model.kind}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _answers_may_differ(self) -> "Config":
-        if self.train.consistency and not self.model.dropout:
+        if train.consistency and not model.dropout:
             raise ValueError(
-                f"train.consistency is {self.train.consistency} and model.dropout 0: without dropout both answers to a batch "
+                f"train.consistency is {train.consistency} and model.dropout 0: without dropout both answers to a batch "
                 "are the same; set model.dropout=0.1, or leave train.consistency out"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _score_is_there(self) -> "Config":
-        if self.train.better_by == "bleu" and self.model.kind == "decoder-only":
+        if train.better_by == "bleu" and model.kind == "decoder-only":
             raise ValueError("train.better_by is 'bleu': a language model has no BLEU, its validation has a loss")
-        return self
-
-    @model_validator(mode="after")
-    def _positions_suffice(self) -> "Config":
-        if self.model.positions == "learned" and self.model.max_positions <= self.data.max_length:
+        if model.positions == "learned" and model.max_positions <= data.max_length:
             raise ValueError(
-                f"model.max_positions is {self.model.max_positions} and data.max_length is {self.data.max_length}: "
+                f"model.max_positions is {model.max_positions} and data.max_length is {data.max_length}: "
                 "learned positions must outnumber the pieces of the longest pair"
             )
         return self
