@@ -86,14 +86,11 @@ def encode_into(
         paths = tuple(str(path) for path in vocabulary_files(folder)[: len(vocabularies)])
         task = Task(str(folder), key, paths, inputs["data"]["max_length"], inputs["keep_text"])
         n_parts = encode_corpus(task, rows)
-        finish(folder, key, n_parts, {"inputs": inputs, **counted()})
+        return finish(folder, key, n_parts, {"inputs": inputs, **counted()})
     except OSError as error:
         raise StorageError(
             f"cannot write the prepared corpus {folder}: {error.strerror}; the same command continues where this stopped"
         ) from None
-    manifest = find_manifest(folder)
-    assert manifest is not None, "just written"
-    return manifest
 
 
 def total(manifest: Mapping[str, Any], name: str) -> int:

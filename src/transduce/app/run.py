@@ -1,7 +1,6 @@
 """From two text files to a model folder: the whole of a training."""
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -187,8 +186,12 @@ def follow(run: Path, ranks: Ranks) -> None:
         ranks.leave()
         return
     config = resolve(values)
-    with listening() as stop, told():
-        train_rank(run, config, make_model(config), unasked, Unseen(), stop, ranks)
+    try:
+        with listening() as stop:
+            train_rank(run, config, make_model(config), unasked, Unseen(), stop, ranks)
+    except (StoppedError, DivergedError) as error:
+        error.is_told = True  # what ends all ranks alike, the first one says
+        raise
     ranks.leave()
 
 
@@ -198,16 +201,6 @@ def train_rank(
     """What one of the ranks does of a training."""
     train = partial(train_model, model, open_batches(run / DATA, config, ranks), config.train, run / CHECKPOINTS)
     return train(validate=validate, observer=observer, stop=stop, ranks=ranks)
-
-
-@contextlib.contextmanager
-def told() -> Iterator[None]:
-    """What ends all ranks alike, the first one says."""
-    try:
-        yield
-    except (StoppedError, DivergedError) as error:
-        error.is_told = True
-        raise
 
 
 def unasked() -> Validation:

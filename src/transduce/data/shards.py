@@ -73,7 +73,7 @@ def is_written(folder: Path, number: int, key: str) -> bool:
     return read_if_whole(folder / f"part-{number:05d}.json").get("key") == key
 
 
-def finish(folder: Path, key: str, n_parts: int, more: Mapping[str, Any]) -> None:
+def finish(folder: Path, key: str, n_parts: int, more: Mapping[str, Any]) -> dict[str, Any]:
     """Write the manifest, with the SHA-256 of what lies beside the parts: all is whole. What is left of others is removed."""
     parts = [read_json(folder / f"part-{number:05d}.json") for number in range(n_parts)]
     known = {name for part in parts for name in part["files"]}
@@ -83,7 +83,9 @@ def finish(folder: Path, key: str, n_parts: int, more: Mapping[str, Any]) -> Non
             path.unlink()
     beside = sorted(path for path in folder.iterdir() if path.name != MANIFEST and not path.name.startswith("part-"))
     files = {path.name: {"bytes": path.stat().st_size, "sha256": sha256_of_file(path)} for path in beside}
-    replace_file(folder / MANIFEST, to_json({"key": key, **more, "files": files, "parts": parts}))
+    manifest = {"key": key, **more, "files": files, "parts": parts}
+    replace_file(folder / MANIFEST, to_json(manifest))
+    return manifest
 
 
 def find_manifest(folder: Path) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from transduce.config import ModelConfig
 from transduce.model.attention import Mask, MultiHeadAttention
-from transduce.model.cache import KeyValues, LayerCache
+from transduce.model.cache import LayerCache
 from transduce.model.dropout import Dropout
 
 TargetMask = Bool[Tensor, "#batch 1 target so_far"] | None
@@ -101,7 +101,8 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Float[Tensor, "row target d_model"], LayerCache]:
         """Every position attends to the target so far, then to the source."""
         y = self.self_attention_norm.input(x)
-        target = remember(cache.target, self.self_attention.keys_values(y))
+        new = self.self_attention.keys_values(y)
+        target = cache.target.append(new) if cache.target is not None else new
         x = self.self_attention_norm(x, self.self_attention(y, target, target_mask))
         if self.cross_attention is not None:
             assert cache.source is not None, "a cache made by `start` of this layer"
@@ -109,8 +110,3 @@ class DecoderLayer(nn.Module):
             x = self.cross_attention_norm(x, self.cross_attention(y, cache.source, source_mask))
         y = self.feed_forward_norm.input(x)
         return self.feed_forward_norm(x, self.feed_forward(y)), LayerCache(target, cache.source)
-
-
-def remember(past: KeyValues | None, new: KeyValues) -> KeyValues:
-    """The past and then the new, if there is a past."""
-    return new if past is None else past.append(new)

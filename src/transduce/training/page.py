@@ -36,18 +36,13 @@ def _parts(name: str, rows: Rows, facts: Mapping[str, object], settings: str) ->
         yield element("p", validations[-1]["sample"][0], style="quiet")
         shown = [(row["step"], f"{row['valid_loss']:.3f}", row["sample"][1]) for row in _thin(validations, 25)]
         yield table(["step", "validation loss", "what it wrote"], shown, numbers=(0, 1))
-        yield from _translations(validations[-1])
+        if hardest := validations[-1].get("hardest"):
+            yield element("h2", "The worst sentences of the last validation")
+            worst = [(f"{chrf:.0f}", *texts) for chrf, *texts in hardest]
+            yield table(["chrF", "source", "what it wrote", "reference"], worst, numbers=(0,))
     yield element("h2", "What it was given")
     yield table(["", ""], [(key, value) for key, value in facts.items()])
     yield details("All settings", element("pre", settings))
-
-
-def _translations(last: Mapping[str, Any]) -> Iterator[Html]:
-    """The worst translations of the last validation."""
-    if last.get("hardest"):
-        yield element("h2", "The worst sentences of the last validation")
-        rows = [(f"{chrf:.0f}", *texts) for chrf, *texts in last["hardest"]]
-        yield table(["chrF", "source", "what it wrote", "reference"], rows, numbers=(0,))
 
 
 def _summary(steps: Rows, validations: Rows) -> Iterator[tuple[object, object]]:
