@@ -1,6 +1,7 @@
 """Named shapes and recipes, those of `presets.toml`, and the choice among them from the size of a corpus."""
 
 import tomllib
+from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,10 +77,7 @@ def _asked_for(layers: Sequence[Layer]) -> dict[str, Any]:
 
 def shape_for(n_pairs: int) -> str:
     """The preset for a corpus of so many pairs."""
-    for most_pairs, name in ((200_000, "tiny"), (1_000_000, "small"), (20_000_000, "base")):
-        if n_pairs < most_pairs:
-            return name
-    return "big"
+    return ("tiny", "small", "base", "big")[bisect((200_000, 1_000_000, 20_000_000), n_pairs)]
 
 
 def propose_text(n_tokens: int, name: str, asked: Sequence[Layer] = ()) -> Proposal:
@@ -101,7 +99,4 @@ def propose_text(n_tokens: int, name: str, asked: Sequence[Layer] = ()) -> Propo
 
 def text_shape_for(n_characters: int) -> str:
     """The preset for a language model on a text of so many characters."""
-    for most, name in ((3_000_000, "tiny"), (100_000_000, "small")):
-        if n_characters < most:
-            return name
-    return "base"
+    return ("tiny", "small", "base")[bisect((3_000_000, 100_000_000), n_characters)]

@@ -7,6 +7,7 @@ Every string survives the round trip: a character the vocabulary has no piece fo
 
 import io
 import re
+from bisect import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
@@ -208,7 +209,4 @@ def choose_size(n_lines: int) -> int:
 
     Small corpora want small vocabularies, so that every piece is seen often (Sennrich & Zhang 2019, Araabi & Monz 2020).
     """
-    for most_lines, size in ((20_000, 2_000), (200_000, 8_000), (2_000_000, 16_000)):
-        if n_lines < most_lines:
-            return size
-    return 32_000
+    return (2_000, 8_000, 16_000, 32_000)[bisect((20_000, 200_000, 2_000_000), n_lines)]
