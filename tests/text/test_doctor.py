@@ -286,7 +286,7 @@ def test_of_unequal_files_all_is_said_that_can_be_said(tmp_path: Path) -> None:
     files = write_files(tmp_path, [*pairs[:200], *pairs[201:]], [pair.target for pair in pairs])
     diagnosis = examine(files)
     (unequal,), (place,) = diagnosis.unequal, diagnosis.places
-    assert (unequal.n_source, unequal.n_target) == (399, 400)
+    assert (unequal.source_lines, unequal.target_lines) == (399, 400)
     assert abs(place.line - 201) <= 50
     assert (place.shift, place.missing) == (1, 1)
     assert len(place.source) == len(place.target) == 6
@@ -387,7 +387,7 @@ def test_several_files_are_examined_each_by_itself(tmp_path: Path) -> None:
     diagnosis: Diagnosis = examine(PairFiles(one.sources + two.sources, one.targets + two.targets))
     (finding,) = diagnosis.findings
     assert finding.fault is faults.DUPLICATE
-    assert (finding.examples[0].part, finding.examples[0].line) == (two.name, 31)
+    assert (finding.examples[0].file, finding.examples[0].line) == (two.name, 31)
 
 
 def test_examples_are_few_and_spread_over_the_corpus() -> None:

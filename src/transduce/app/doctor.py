@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -24,6 +25,7 @@ def run_doctor(
     console: Console,
 ) -> None:
     """Examine a corpus, say what was found, and write what was asked for. Unequal files are told first, and then an error."""
+    say = partial(console.print, highlight=False, markup=False)
     if html is not None:
         check_can_write(html)
     with console.status("reading") as status:
@@ -37,7 +39,7 @@ def run_doctor(
             diagnosis = examine(pairs, languages, held_out, progress=progress)
     if html is not None:
         html.write_bytes(doctor_page(diagnosis).encode(errors="backslashreplace"))
-        console.print(f"the report is in {html}", highlight=False, markup=False)
+        say(f"the report is in {html}")
     said = json.dumps(as_dict(diagnosis)) if as_json else as_text(diagnosis)
     sys.stdout.buffer.write(said.encode(errors="backslashreplace") + b"\n")
     sys.stdout.buffer.flush()
@@ -46,15 +48,10 @@ def run_doctor(
         raise DataError(f"nothing was written to {write}: {reason}")
     if write is not None:
         n_dropped = diagnosis.n_pairs - diagnosis.n_usable
-        console.print(
-            f"{write}: {diagnosis.n_usable:,} pairs kept, {n_dropped:,} dropped (dropped.jsonl)",
-            highlight=False,
-            markup=False,
-        )
+        say(f"{write}: {diagnosis.n_usable:,} pairs kept, {n_dropped:,} dropped (dropped.jsonl)")
     for unequal in diagnosis.unequal:
         raise DataError(
-            f"{unequal.source} has {unequal.n_source:,} lines, {unequal.target} has {unequal.n_target:,}: "
-            "line n of one must be the translation of line n of the other; put them right at the place shown"
+            f"{unequal}: line n of one must be the translation of line n of the other; put them right at the place shown"
         )
 
 

@@ -34,8 +34,7 @@ def _parts(diagnosis: Diagnosis) -> Iterator[Html]:
         ]
     )
     for unequal in diagnosis.unequal:
-        text = f"{unequal.source} has {unequal.n_source:,} lines, {unequal.target} has {unequal.n_target:,}."
-        yield element("p", element("b", "Unequal files. ", style="bad"), text)
+        yield element("p", element("b", "Unequal files. ", style="bad"), f"{unequal}.")
     if diagnosis.are_swapped and diagnosis.languages:
         a, b = diagnosis.languages
         text = f"The source is mostly {b}, the target mostly {a}: exchange --source and --target."

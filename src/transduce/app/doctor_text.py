@@ -1,6 +1,7 @@
 """What the doctor found, in words: for people, and as JSON for programs."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,10 @@ def as_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         "swapped": diagnosis.are_swapped,
         "typical_ratio": round(diagnosis.typical_ratio, 3),
         "lengths": {"source": quantiles(diagnosis.source_lengths), "target": quantiles(diagnosis.target_lengths)},
-        "unequal": [
-            {"source": one.source, "target": one.target, "source_lines": one.n_source, "target_lines": one.n_target}
-            for one in diagnosis.unequal
-        ],
+        "unequal": [asdict(one) for one in diagnosis.unequal],
         "drifts": [
             {
-                "file": place.part,
+                "file": place.file,
                 "line": place.line,
                 "shift": place.shift,
                 "source": [{"line": line, "text": text} for line, text in place.source],
@@ -44,10 +42,7 @@ def as_dict(diagnosis: Diagnosis) -> dict[str, Any]:
                 "alarming": finding.is_alarming,
                 "dropped": finding.fault.drops,
                 "advice": finding.fault.advice,
-                "examples": [
-                    {"file": one.part, "line": one.line, "note": one.note, "source": one.source, "target": one.target}
-                    for one in finding.examples
-                ],
+                "examples": [asdict(one) for one in finding.examples],
             }
             for finding in diagnosis.findings
         ],
@@ -92,7 +87,7 @@ def shown(text: str) -> str:
 
 def where(example: Example, diagnosis: Diagnosis) -> str:
     """The line of an example, with its file where there are several."""
-    return f"line {example.line:,}" + (f" of {example.part}" if example.part != diagnosis.name else "")
+    return f"line {example.line:,}" + (f" of {example.file}" if example.file != diagnosis.name else "")
 
 
 def quantiles(lengths: Counts) -> dict[str, int]:
@@ -111,13 +106,13 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield f"  {diagnosis.n_usable:,} of them ({usable}) have no fault for which a cleaned copy leaves them out"
     for unequal in diagnosis.unequal:
         yield ""
-        yield f"! unequal: {unequal.source} has {unequal.n_source:,} lines, {unequal.target} has {unequal.n_target:,}"
+        yield f"! unequal: {unequal}"
         if not diagnosis.places:
             yield "  Where they drift apart cannot be told: too few lines, or more than 2,000,000."
         yield f"  What follows is about the {diagnosis.n_pairs:,} pairs before they drift apart."
     for place in diagnosis.places:
         yield ""
-        yield f"! drift {told(place)}" + (f", in {place.part}" if place.part != diagnosis.name else "")
+        yield f"! drift {told(place)}" + (f", in {place.file}" if place.file != diagnosis.name else "")
         for (i, source), (j, target) in zip(place.source, place.target, strict=False):
             yield f"  {i:>9,}  {shown(source)}"
             yield f"  {j:>9,}  {shown(target)}" + ("" if i < place.line - 1 or i >= place.line else "\n  " + "-" * 40)

@@ -26,11 +26,11 @@ MARGIN = 10  # lines on both sides of a stretch out of step: its ends are known 
 class Example:
     """A pair with a fault, and where it stands."""
 
-    part: str
+    file: str
     line: int
+    note: str
     source: str
     target: str
-    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,12 @@ class Unequal:
     """Two files that have not the same number of lines."""
 
     source: str
-    n_source: int
     target: str
-    n_target: int
+    source_lines: int
+    target_lines: int
+
+    def __str__(self) -> str:
+        return f"{self.source} has {self.source_lines:,} lines, {self.target} has {self.target_lines:,}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,7 @@ class Tally:
             kept = self.examples.setdefault(fault, [])
             place = len(kept) if len(kept) < MOST_EXAMPLES else self.rng.randrange(count)
             if place < MOST_EXAMPLES:
-                kept[place : place + 1] = [Example(part, line, pair.source, pair.target, note)]
+                kept[place : place + 1] = [Example(part, line, note, pair.source, pair.target)]
 
     def findings(self, n_judged: int) -> tuple[Finding, ...]:
         """What was found, in the order of FAULTS; languages were looked at in so many pairs."""
@@ -209,7 +212,7 @@ def _read(measured: Measured) -> Iterator[Pair]:
 def _unequal(measured: Measured) -> Unequal:
     assert isinstance(measured.part, PairFiles), "a table has two sides of equal length"
     part = measured.part
-    return Unequal(name_of(part.sources[0]), measured.n_source, name_of(part.targets[0]), measured.n_target)
+    return Unequal(name_of(part.sources[0]), name_of(part.targets[0]), measured.n_source, measured.n_target)
 
 
 def _misaligned(measured: Measured) -> list[range]:

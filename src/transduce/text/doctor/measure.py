@@ -31,7 +31,7 @@ class Place:
     `missing`: so many lines the source lacks here; the target, if negative. `source` and `target`: the lines around, side by side.
     """
 
-    part: str
+    file: str
     line: int
     shift: int
     missing: int
