@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, NoReturn, TextIO
 
 import typer
 from rich.console import Console
+from typer import Argument, Option
 
 from transduce.config import Layer, parse_assignment, read_toml
 from transduce.errors import StoppedError, StorageError, TransduceError, UsageError
@@ -29,38 +30,30 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+Texts = list[str] | None
+File = partial(Option, metavar="FILE")
 Model = Annotated[
-    Path | None, typer.Option("-m", "--model", help="model folder or run folder; left out, the built-in en-it model")
+    Path | None, Option("-m", "--model", help="model folder or run folder; left out, the built-in en-it model")
 ]
-Beam = Annotated[int | None, typer.Option(help="width of beam search; 1 is greedy; left out, the model's own")]
-Alpha = Annotated[float | None, typer.Option(help="strength of the length penalty; left out, the model's own")]
-LengthPenalty = Annotated[str | None, typer.Option(help="power or paper (Wu et al.); left out, the model's own")]
-Files = Annotated[
-    list[str] | None,
-    typer.Option(help="text to translate from, one sentence a line; repeat it for more", metavar="FILE"),
-]
-Pairs = Annotated[
-    list[str] | None, typer.Option(help="both sides in one file: .tsv, or .jsonl with two fields", metavar="FILE")
-]
-Fields = Annotated[str | None, typer.Option(help="of .jsonl: source,target if not said", metavar="SOURCE,TARGET")]
+Beam = Annotated[int | None, Option(help="width of beam search; 1 is greedy; left out, the model's own")]
+Alpha = Annotated[float | None, Option(help="strength of the length penalty; left out, the model's own")]
+LengthPenalty = Annotated[str | None, Option(help="power or paper (Wu et al.); left out, the model's own")]
+Sources = Annotated[Texts, File(help="text to translate from, one sentence a line; repeat it for more")]
+Targets = Annotated[Texts, File(help="its translation, line by line")]
+Pairs = Annotated[Texts, File(help="both sides in one file: .tsv, or .jsonl with two fields")]
+Fields = Annotated[str | None, Option(help="of .jsonl: source,target if not said", metavar="SOURCE,TARGET")]
 Languages = Annotated[
-    str | None, typer.Option(help="for example en,de; left out, from the suffixes of the files", metavar="FROM,TO")
+    str | None, Option(help="for example en,de; left out, from the suffixes of the files", metavar="FROM,TO")
 ]
-Preset = Annotated[str | None, typer.Option(help="nano, tiny, small, base, big or a row of Table 3")]
-Settings = Annotated[
-    Path | None, typer.Option("--config", help="a TOML file of settings, such as another run's run.toml")
-]
-Assignments = Annotated[
-    list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="any setting; repeat it for more")
-]
+Preset = Annotated[str | None, Option(help="nano, tiny, small, base, big or a row of Table 3")]
+Settings = Annotated[Path | None, Option("--config", help="a TOML file of settings, such as another run's run.toml")]
+Assignments = Annotated[Texts, Option("--set", metavar="SECTION.KEY=VALUE", help="any setting; repeat it for more")]
 Engine = Literal["auto", "torch", "ctranslate2"]
 Precision = Literal["float32", "bf16", "int8"]
 Kind = Literal["self", "cross", "enc"]
-References = Annotated[
-    list[Path] | None, typer.Option(help="the right translations; repeat it for several", metavar="FILE")
-]
-Tokenize = Annotated[str, typer.Option(help="sacreBLEU's: 13a, intl, char, zh, none (text already tokenised)")]
-Json = Annotated[bool, typer.Option("--json", help="for programs: one JSON object a line")]
+References = Annotated[list[Path] | None, Option(help="the right translations; repeat it for several", metavar="FILE")]
+Tokenize = Annotated[str, Option(help="sacreBLEU's: 13a, intl, char, zh, none (text already tokenised)")]
+Json = Annotated[bool, Option("--json", help="for programs: one JSON object a line")]
 
 
 def main() -> None:
@@ -113,16 +106,14 @@ class _Unheard:
         return getattr(self._file, name)
 
 
-def _keep_pipes() -> None:
-    """Where other processes work for us, one that is gone is an error that is reported, not our silent end."""
-    if hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+def _ignore(name: str) -> None:
+    """Ignore a signal, where there is such a one.
 
-
-def _outlive_terminal() -> None:
-    """A training goes on when its terminal is closed, or when nobody reads any more what it says."""
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    SIGPIPE: where other processes work for us, one that is gone is an error that is reported, not our silent end.
+    SIGHUP: a training goes on when its terminal is closed, or when nobody reads any more what it says.
+    """
+    if hasattr(signal, name):
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
 
 
 def _end(message: str, exit_code: int) -> NoReturn:
@@ -141,7 +132,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version")
+        bool, Option("--version", callback=_print_version, is_eager=True, help="print the version")
     ] = False,
 ) -> None:
     pass
@@ -149,15 +140,14 @@ def _options(
 
 @app.command()
 def demo(
-    lm: Annotated[bool, typer.Option("--lm", help="a language model instead: it learns to write Italian")] = False,
-    keep: Annotated[Path | None, typer.Option(help="keep the run in this folder")] = None,
+    lm: Annotated[bool, Option("--lm", help="a language model instead: it learns to write Italian")] = False,
+    keep: Annotated[Path | None, Option(help="keep the run in this folder")] = None,
 ) -> None:
     """Train English -> Italian here and now (a minute or two), score it, show its time steps."""
     import tempfile
 
-    _keep_pipes()
-    from transduce.app.demo import run_demo
-    from transduce.app.demo_text import run_text_demo
+    _ignore("SIGPIPE")
+    from transduce.app.demo import run_demo, run_text_demo
 
     with tempfile.TemporaryDirectory() as temporary:
         run = keep or Path(temporary) / "demo"
@@ -167,34 +157,28 @@ def demo(
 @app.command()
 def train(
     run: Annotated[
-        Path, typer.Argument(help="folder for the run: settings, metrics, checkpoints, model", show_default=False)
+        Path, Argument(help="folder for the run: settings, metrics, checkpoints, model", show_default=False)
     ],
-    source: Files = None,
-    target: Annotated[list[str] | None, typer.Option(help="its translation, line by line", metavar="FILE")] = None,
+    source: Sources = None,
+    target: Targets = None,
     pairs: Pairs = None,
     fields: Fields = None,
-    text: Annotated[
-        list[str] | None, typer.Option(help="for a language model: a text; repeat it for more", metavar="FILE")
-    ] = None,
-    valid_source: Annotated[
-        list[str] | None, typer.Option(help="validation set; left out, split off", metavar="FILE")
-    ] = None,
-    valid_target: Annotated[list[str] | None, typer.Option(help="its translation", metavar="FILE")] = None,
-    valid_pairs: Annotated[
-        list[str] | None, typer.Option(help="validation set with both sides in one file", metavar="FILE")
-    ] = None,
+    text: Annotated[Texts, File(help="for a language model: a text; repeat it for more")] = None,
+    valid_source: Annotated[Texts, File(help="validation set; left out, split off")] = None,
+    valid_target: Annotated[Texts, File(help="its translation")] = None,
+    valid_pairs: Annotated[Texts, File(help="validation set with both sides in one file")] = None,
     languages: Languages = None,
     preset: Preset = None,
     config: Settings = None,
     assignments: Assignments = None,
     start: Annotated[
-        Path | None, typer.Option("--from", help="a model to train further: its weights, shape and vocabulary")
+        Path | None, Option("--from", help="a model to train further: its weights, shape and vocabulary")
     ] = None,
     processes: Annotated[
-        int, typer.Option(min=1, max=1024, help="that train together, each on batches and cores of its own")
+        int, Option(min=1, max=1024, help="that train together, each on batches and cores of its own")
     ] = 1,
     verify_resume: Annotated[
-        bool, typer.Option("--verify-resume", help="only prove that this training, killed, ends in the same weights")
+        bool, Option("--verify-resume", help="only prove that this training, killed, ends in the same weights")
     ] = False,
 ) -> None:
     """Train a translator from two text files, or a language model from one. Everything you leave out is chosen from the corpus.
@@ -209,11 +193,11 @@ def train(
         raise UsageError("give --source and --target (or --pairs) for a translator, or --text for a language model")
     if text and languages is not None:
         raise UsageError("--languages is for sentence pairs: a text has no two sides")
-    _check_fields(fields, [*(pairs or ()), *(valid_pairs or ())])
+    both = _fields(fields, pairs or valid_pairs)
     files = [each or () for each in (source, target, pairs, text, valid_source, valid_target, valid_pairs)]
     check_stdin_is_read_once(*files)
-    _keep_pipes()
-    _outlive_terminal()
+    _ignore("SIGPIPE")
+    _ignore("SIGHUP")
     settings = _layers(config, assignments, languages)
     if (verify_resume or processes > 1) and any("-" in each for each in files):
         raise UsageError("standard input can be read only once: with --processes or --verify-resume give files")
@@ -243,7 +227,7 @@ def train(
         _stderr(),
         pairs=pairs or (),
         valid_pairs=valid_pairs or (),
-        fields=_two(fields, "--fields") if fields is not None else None,
+        fields=both,
         start=start,
     )
 
@@ -262,50 +246,46 @@ def _train_together(processes: int) -> None:
 
 @app.command()
 def translate(
-    files: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    files: Annotated[Texts, Argument(hidden=True)] = None,
     model: Annotated[
         list[Path] | None,
-        typer.Option(
+        Option(
             "-m", "--model", help="model or run folder; left out, the built-in en-it model; repeat it for an ensemble"
         ),
     ] = None,
     beam: Beam = None,
     alpha: Alpha = None,
     length_penalty: LengthPenalty = None,
-    max_length: Annotated[int | None, typer.Option(help="most pieces of a translation; left out, input + 50")] = None,
-    n_best: Annotated[
-        int, typer.Option(min=1, help="so many translations of each line, best first, in Moses' form")
-    ] = 1,
-    prefix: Annotated[str, typer.Option(help="how each translation begins")] = "",
+    max_length: Annotated[int | None, Option(help="most pieces of a translation; left out, input + 50")] = None,
+    n_best: Annotated[int, Option(min=1, help="so many translations of each line, best first, in Moses' form")] = 1,
+    prefix: Annotated[str, Option(help="how each translation begins")] = "",
     alternatives: Annotated[
-        int, typer.Option(min=0, max=128, help="so many that differ in the piece after --prefix, and how each goes on")
+        int, Option(min=0, max=128, help="so many that differ in the piece after --prefix, and how each goes on")
     ] = 0,
     no_repeat_ngram: Annotated[
-        int, typer.Option(min=0, help="do not write the same n pieces in a row twice; 0: they may repeat")
+        int, Option(min=0, help="do not write the same n pieces in a row twice; 0: they may repeat")
     ] = 0,
     glossary: Annotated[
         Path | None,
-        typer.Option(help="terms that are met: phrase, tab, translation, tab, another; a phrase alone stays as it is"),
+        Option(help="terms that are met: phrase, tab, translation, tab, another; a phrase alone stays as it is"),
     ] = None,
     protect: Annotated[
-        bool, typer.Option("--protect", help="numbers, web and mail addresses, {placeholders} and %s survive")
+        bool, Option("--protect", help="numbers, web and mail addresses, {placeholders} and %s survive")
     ] = False,
-    forbid: Annotated[Path | None, typer.Option(help="words that are never written, one a line")] = None,
-    sample: Annotated[bool, typer.Option("--sample", help="draw translations instead of searching the best")] = False,
-    temperature: Annotated[float | None, typer.Option(help="with --sample: below 1 sharper, above 1 wilder")] = None,
-    top_k: Annotated[int | None, typer.Option(help="with --sample: only the k likeliest pieces")] = None,
-    top_p: Annotated[float | None, typer.Option(help="with --sample: only the likeliest pieces that reach p")] = None,
-    seed: Annotated[int | None, typer.Option(help="with --sample: same seed, same draws; 1 if not said")] = None,
+    forbid: Annotated[Path | None, Option(help="words that are never written, one a line")] = None,
+    sample: Annotated[bool, Option("--sample", help="draw translations instead of searching the best")] = False,
+    temperature: Annotated[float | None, Option(help="with --sample: below 1 sharper, above 1 wilder")] = None,
+    top_k: Annotated[int | None, Option(help="with --sample: only the k likeliest pieces")] = None,
+    top_p: Annotated[float | None, Option(help="with --sample: only the likeliest pieces that reach p")] = None,
+    seed: Annotated[int | None, Option(help="with --sample: same seed, same draws; 1 if not said")] = None,
     engine: Annotated[
-        Engine, typer.Option(help="auto takes ctranslate2 where it is installed and can do what is asked")
+        Engine, Option(help="auto takes ctranslate2 where it is installed and can do what is asked")
     ] = "auto",
-    precision: Annotated[
-        Precision, typer.Option(help="of the weights; bf16 runs on torch, int8 on ctranslate2")
-    ] = "float32",
-    threads: Annotated[int | None, typer.Option(min=1, max=1024, help="left out, one a core")] = None,
-    report: Annotated[Path | None, typer.Option(help="notes and flags of each line, as JSONL")] = None,
-    alignments: Annotated[Path | None, typer.Option(help="word alignments, a line each, in Pharaoh's form")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="exit with 65 if a line is flagged")] = False,
+    precision: Annotated[Precision, Option(help="of the weights; bf16 runs on torch, int8 on ctranslate2")] = "float32",
+    threads: Annotated[int | None, Option(min=1, max=1024, help="left out, one a core")] = None,
+    report: Annotated[Path | None, Option(help="notes and flags of each line, as JSONL")] = None,
+    alignments: Annotated[Path | None, Option(help="word alignments, a line each, in Pharaoh's form")] = None,
+    strict: Annotated[bool, Option("--strict", help="exit with 65 if a line is flagged")] = False,
     as_json: Json = False,
 ) -> None:
     """Translate standard input, line by line: one line out for each line in, blank stays blank, whatever the line is.
@@ -353,29 +333,25 @@ def translate(
 
 @app.command()
 def inspect(
-    text: Annotated[str, typer.Argument(help="one text to translate, or for a language model to read")],
+    text: Annotated[str, Argument(help="one text to translate, or for a language model to read")],
     model: Model = None,
     view: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="tokens, positions, heads, scores, alignment, probs, beam, steps or layers; repeat it for more"
-        ),
+        Texts,
+        Option(help="tokens, positions, heads, scores, alignment, probs, beam, steps or layers; repeat it for more"),
     ] = None,
-    layer: Annotated[int | None, typer.Option(help="from 0")] = None,
-    head: Annotated[int | None, typer.Option(help="from 0")] = None,
-    step: Annotated[int | None, typer.Option(help="time step, from 1")] = None,
-    kind: Annotated[Kind | None, typer.Option(help="of attention: the decoder's self or cross, or enc")] = None,
+    layer: Annotated[int | None, Option(help="from 0")] = None,
+    head: Annotated[int | None, Option(help="from 0")] = None,
+    step: Annotated[int | None, Option(help="time step, from 1")] = None,
+    kind: Annotated[Kind | None, Option(help="of attention: the decoder's self or cross, or enc")] = None,
     beam: Beam = None,
     edit: Annotated[
-        list[str] | None, typer.Option(help="what if, as JSON: see docs/inside.md; repeat it for more", metavar="JSON")
+        Texts, Option(help="what if, as JSON: see docs/inside.md; repeat it for more", metavar="JSON")
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="write the page, one file that needs nothing", metavar="FILE")
-    ] = None,
+    html: Annotated[Path | None, File(help="write the page, one file that needs nothing")] = None,
     with_model: Annotated[
-        bool, typer.Option("--with-model", help="with --html: put the model inside, for other texts and edits")
+        bool, Option("--with-model", help="with --html: put the model inside, for other texts and edits")
     ] = False,
-    svg: Annotated[Path | None, typer.Option(help="write the views as a picture", metavar="FILE")] = None,
+    svg: Annotated[Path | None, File(help="write the views as a picture")] = None,
     as_json: Json = False,
 ) -> None:
     """Look inside a model while it translates: every number it computes, in the terminal or as a page.
@@ -398,9 +374,9 @@ def inspect(
 @app.command()
 def serve(
     model: Model = None,
-    host: Annotated[str, typer.Option(help="address to listen at")] = ("127.0.0.1"),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one")] = 8000,
-    open_page: Annotated[bool, typer.Option("--open", help="open the page in the browser")] = False,
+    host: Annotated[str, Option(help="address to listen at")] = ("127.0.0.1"),
+    port: Annotated[int, Option(min=0, max=65535, help="0 takes a free one")] = 8000,
+    open_page: Annotated[bool, Option("--open", help="open the page in the browser")] = False,
 ) -> None:
     """Look inside a model in the browser: a page, and an API for its numbers (docs/inside.md).
 
@@ -413,12 +389,12 @@ def serve(
 
 @app.command()
 def score(
-    source: Annotated[Path, typer.Option(help="text that was translated, one sentence a line")],
-    target: Annotated[Path, typer.Option(help="its translations, line by line")],
+    source: Annotated[Path, Option(help="text that was translated, one sentence a line")],
+    target: Annotated[Path, Option(help="its translations, line by line")],
     model: Model = None,
     alpha: Alpha = None,
     length_penalty: LengthPenalty = None,
-    alignments: Annotated[Path | None, typer.Option(help="word alignments, a line each, in Pharaoh's form")] = None,
+    alignments: Annotated[Path | None, Option(help="word alignments, a line each, in Pharaoh's form")] = None,
     as_json: Json = False,
 ) -> None:
     """Score given translations: the numbers that `translate` gives its own. One number a line, higher is better.
@@ -432,16 +408,16 @@ def score(
 
 @app.command()
 def generate(
-    prompt: Annotated[str, typer.Argument(help="the text to go on from; empty starts from [SOS]")] = "",
-    model: Annotated[Path | None, typer.Option("-m", "--model", help="a model trained with train --text")] = None,
-    tokens: Annotated[int, typer.Option(min=1, help="most pieces to write")] = 200,
-    temperature: Annotated[float, typer.Option(help="0 takes the best, below 1 is sharper, above 1 wilder")] = 0.8,
-    top_k: Annotated[int, typer.Option(help="only the k likeliest pieces; 0 is all")] = 0,
-    top_p: Annotated[float, typer.Option(help="only the likeliest pieces that reach p")] = 1.0,
-    seed: Annotated[int, typer.Option(help="same seed, same text")] = 1,
-    n: Annotated[int, typer.Option("--n", min=1, max=1000, help="texts to write")] = 1,
-    stop: Annotated[list[str] | None, typer.Option(help="end before this string; repeat it for more")] = None,
-    stream: Annotated[bool, typer.Option("--stream", help="print each piece as it is written")] = False,
+    prompt: Annotated[str, Argument(help="the text to go on from; empty starts from [SOS]")] = "",
+    model: Annotated[Path | None, Option("-m", "--model", help="a model trained with train --text")] = None,
+    tokens: Annotated[int, Option(min=1, help="most pieces to write")] = 200,
+    temperature: Annotated[float, Option(help="0 takes the best, below 1 is sharper, above 1 wilder")] = 0.8,
+    top_k: Annotated[int, Option(help="only the k likeliest pieces; 0 is all")] = 0,
+    top_p: Annotated[float, Option(help="only the likeliest pieces that reach p")] = 1.0,
+    seed: Annotated[int, Option(help="same seed, same text")] = 1,
+    n: Annotated[int, Option("--n", min=1, max=1000, help="texts to write")] = 1,
+    stop: Annotated[Texts, Option(help="end before this string; repeat it for more")] = None,
+    stream: Annotated[bool, Option("--stream", help="print each piece as it is written")] = False,
     as_json: Json = False,
 ) -> None:
     """Let a language model go on from a prompt.
@@ -452,6 +428,7 @@ def generate(
         raise UsageError("generate needs a language model: -m RUN, made by transduce train RUN --text corpus.txt")
     if stream and (as_json or n > 1):
         raise UsageError("--stream prints one text as it is written: leave out --json and --n")
+    from transduce.app.filter import say
     from transduce.decode.how import Sampling
     from transduce.decode.load import load_generator
 
@@ -459,8 +436,7 @@ def generate(
     generator = load_generator(model)
     n_read = len(generator.context(prompt))
     if n_read > generator.window:
-        message = f"the prompt has {n_read} pieces, the window {generator.window}: only its end is read"
-        print(f"transduce: {message}", file=sys.stderr)
+        say(f"the prompt has {n_read} pieces, the window {generator.window}: only its end is read")
     if stream:
         print(prompt, end="", flush=True)
         for part in generator.stream(prompt, tokens, sampling, stop or ()):
@@ -549,22 +525,18 @@ def compare(
 
 @app.command()
 def doctor(
-    source: Files = None,
-    target: Annotated[list[str] | None, typer.Option(help="its translation, line by line", metavar="FILE")] = None,
+    source: Sources = None,
+    target: Targets = None,
     pairs: Pairs = None,
     fields: Fields = None,
-    valid_source: Annotated[
-        list[str] | None, typer.Option(help="held-out set that training must not contain; repeat it", metavar="FILE")
-    ] = None,
-    valid_target: Annotated[list[str] | None, typer.Option(help="its translation", metavar="FILE")] = None,
-    valid_pairs: Annotated[
-        list[str] | None, typer.Option(help="held-out set with both sides in one file", metavar="FILE")
-    ] = None,
+    valid_source: Annotated[Texts, File(help="held-out set that training must not contain; repeat it")] = None,
+    valid_target: Annotated[Texts, File(help="its translation")] = None,
+    valid_pairs: Annotated[Texts, File(help="held-out set with both sides in one file")] = None,
     languages: Languages = None,
     write: Annotated[
-        Path | None, typer.Option(help="write a cleaned copy and dropped.jsonl into this new folder", metavar="DIR")
+        Path | None, Option(help="write a cleaned copy and dropped.jsonl into this new folder", metavar="DIR")
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="write the report as one page", metavar="FILE")] = None,
+    html: Annotated[Path | None, File(help="write the report as one page")] = None,
     as_json: Json = False,
 ) -> None:
     """Find what is wrong with a corpus before a model learns it; the input is never changed.
@@ -574,9 +546,8 @@ def doctor(
     from transduce.app.doctor import run_doctor
     from transduce.text.corpus import open_pairs
 
-    _check_fields(fields, [*(pairs or ()), *(valid_pairs or ())])
+    both = _fields(fields, pairs or valid_pairs)
     check_stdin_is_read_once(*(each or () for each in (source, target, pairs, valid_source, valid_target, valid_pairs)))
-    both = _two(fields, "--fields") if fields is not None else None
     corpus = open_pairs(source or (), target or (), pairs or (), both)
     held_out = [open_pairs(valid_source or (), valid_target or ())] if valid_source or valid_target else []
     held_out += [open_pairs(pairs=valid_pairs, fields=both)] if valid_pairs else []
@@ -586,15 +557,15 @@ def doctor(
 
 @app.command()
 def plan(
-    source: Files = None,
-    target: Annotated[list[str] | None, typer.Option(help="its translation, line by line", metavar="FILE")] = None,
+    source: Sources = None,
+    target: Targets = None,
     pairs: Pairs = None,
     fields: Fields = None,
     languages: Languages = None,
     preset: Preset = None,
     config: Settings = None,
     assignments: Assignments = None,
-    seconds: Annotated[float, typer.Option(min=1, help="how long to measure")] = 15.0,
+    seconds: Annotated[float, Option(min=1, help="how long to measure")] = 15.0,
     as_json: Json = False,
 ) -> None:
     """Show what `train` would choose for a corpus and why, and measure what it costs on this machine. Nothing is kept.
@@ -604,21 +575,19 @@ def plan(
     from transduce.app.plan import make_plan
     from transduce.text.corpus import open_pairs
 
-    _check_fields(fields, pairs or ())
+    both = _fields(fields, pairs)
     check_stdin_is_read_once(source or (), target or (), pairs or ())
-    _keep_pipes()
-    corpus = open_pairs(source or (), target or (), pairs or (), _two(fields, "--fields") if fields else None)
+    _ignore("SIGPIPE")
+    corpus = open_pairs(source or (), target or (), pairs or (), both)
     found = make_plan(corpus, preset, _layers(config, assignments, languages), seconds, _say())
-    print(json.dumps(found.as_dict()) if as_json else found.as_text())
+    print(json.dumps(asdict(found)) if as_json else found.as_text())
 
 
 @app.command()
 def info(
     model: Model = None,
-    preset: Annotated[str | None, typer.Option(help="a named shape instead of a model")] = None,
-    vocab: Annotated[
-        int | None, typer.Option(min=1, help="with --preset: pieces; 37000 (section 5.1) if not said")
-    ] = None,
+    preset: Annotated[str | None, Option(help="a named shape instead of a model")] = None,
+    vocab: Annotated[int | None, Option(min=1, help="with --preset: pieces; 37000 (section 5.1) if not said")] = None,
     as_json: Json = False,
 ) -> None:
     """Show the shape of a model and its parameters by part.
@@ -644,10 +613,11 @@ def _layers(config: Path | None, assignments: list[str] | None, languages: str |
     return settings
 
 
-def _check_fields(fields: str | None, tables: Sequence[str]) -> None:
+def _fields(fields: str | None, tables: Texts) -> tuple[str, str] | None:
     """`--fields` names fields of tables; without a table it would do nothing."""
     if fields is not None and not tables:
         raise UsageError("--fields names the fields of a .jsonl file: give that by --pairs")
+    return _two(fields, "--fields") if fields is not None else None
 
 
 def _two(text: str, option: str) -> tuple[str, str]:

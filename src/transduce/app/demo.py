@@ -1,4 +1,7 @@
-"""`transduce demo`: a Transformer learns English -> Italian here and now, is scored, and shows its time steps."""
+"""`transduce demo`: a Transformer learns English -> Italian here and now, is scored, and shows its time steps.
+
+With `--lm` a language model learns Italian sentences, and writes some of its own.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,16 +11,20 @@ from rich.text import Text
 
 from transduce import evaluate
 from transduce.app.run import train_pairs
+from transduce.app.run_text import train_documents
 from transduce.config import Layer
+from transduce.decode.how import Sampling
 from transduce.decode.translator import Translator
 from transduce.inspection.steps import TimeStep, time_steps
 from transduce.presets import RECIPES
 from transduce.text.corpus import Pair, PairList
+from transduce.text.documents import TextList
 from transduce.text.grammar import generate
 
 SENTENCE, TRANSLATION = "I love you very much", "Ti amo molto"
 TRAIN_SEED, VALID_SEED, TEST_SEED = 1, 2, 3
 N_TRAIN, N_VALID, N_TEST = 100_000, 500, 1000
+N_SENTENCES, N_WRITTEN = 40_000, 10
 RECIPE = RECIPES["demo"]
 
 
@@ -62,3 +69,21 @@ def show_steps(text: str, steps: Sequence[TimeStep], out: Console) -> None:
         line.append(f"{step.written:<{wide_written}}", style="bold green")
         line.append("   " + "  ".join(f"{c.piece} {c.probability:.1%}" for c in step.candidates), style="dim")
         out.print(line, highlight=False)
+
+
+def run_text_demo(run: Path, out: Console, progress: Console) -> None:
+    """Train and write; what the model wrote goes to `out`, progress to `progress`."""
+    progress.print(
+        "A language model learns to write Italian: the same layers as the translator's decoder, predicting the next word."
+    )
+    sentences = [pair.target for pair in generate("en-it", N_SENTENCES, seed=TRAIN_SEED)]
+    document = "".join(f"{sentence}\n" for sentence in sentences)
+    generator = train_documents(run, TextList([document]), "nano", [RECIPES["demo_text"]], progress)
+    written = generator.generate("\n", 40, Sampling(temperature=0.8), N_WRITTEN, stop=["\n"])
+    out.print("It writes, one sentence after the other from its own random numbers:", highlight=False)
+    known = set(sentences)
+    for generation in written:
+        mark = "  (in its training text)" if generation.text in known else ""
+        out.print(f"    {generation.text}{mark}", highlight=False, markup=False)
+    n_new = sum(generation.text not in known for generation in written)
+    out.print(f"{n_new} of {N_WRITTEN} are new: it never read them.", highlight=False)

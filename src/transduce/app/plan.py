@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -69,10 +69,6 @@ class Plan:
     one_thread_tokens_per_second: float
     seconds_per_epoch: float
     seconds_to_the_end: float
-
-    def as_dict(self) -> dict[str, object]:
-        """For programs."""
-        return asdict(self)
 
     def as_text(self) -> str:
         """For people."""
