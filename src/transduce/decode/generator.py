@@ -10,7 +10,7 @@ import torch
 from transduce.checkpoint import ModelFolder
 from transduce.decode.how import Sampling
 from transduce.decode.rules import only_text
-from transduce.decode.sample import draw, reshape_distribution
+from transduce.decode.sample import sampler
 from transduce.decode.search import Rows
 from transduce.errors import ModelError
 from transduce.model import LanguageModel
@@ -81,6 +81,7 @@ class Generator:
     def draw(self, context: Sequence[int], tokens: int, sampling: Sampling, number: int = 0) -> Iterator[Drawn]:
         """Pieces one by one. While the window stands, the cache serves; then the first piece drops out and all is read again."""
         random = np.random.default_rng([sampling.seed, sampling.first + number])
+        select = sampler([random], sampling.temperature, sampling.top_k, sampling.top_p)
         read = list(context)
         cache = self.model.start()
         new = read[-self.window :]
@@ -88,8 +89,9 @@ class Generator:
             with torch.inference_mode():
                 hidden, cache = self.model.decode(torch.tensor([new]), cache)
                 log_probs = torch.log_softmax(self.model.logits(hidden[:, -1]), dim=-1).cpu()
-                log_probs = only_text(Rows(torch.tensor([new]), torch.zeros(1, dtype=torch.long)), log_probs)
-                piece = choose(log_probs, sampling, random)
+                rows = Rows(torch.tensor([new]), torch.zeros(1, dtype=torch.long))
+                log_probs = only_text(rows, log_probs)
+                piece = int(select(rows, torch.zeros(1, 1), log_probs[:, None], 1).piece)
             yield Drawn(piece, float(log_probs[0, piece]))
             if piece == EOS:
                 return
@@ -125,14 +127,6 @@ class Generator:
                 pending = []
         if pending:
             yield self.vocabulary.decode(pending)
-
-
-def choose(log_probs: torch.Tensor, sampling: Sampling, random: np.random.Generator) -> int:
-    """The next piece: the best at temperature 0, otherwise drawn."""
-    if sampling.temperature == 0:
-        return int(log_probs.argmax())
-    shaped = reshape_distribution(log_probs, sampling.temperature, sampling.top_k, sampling.top_p)
-    return int(draw(shaped, torch.tensor([random.random()], dtype=torch.float64)))
 
 
 def until(texts: Iterator[str], stop: Sequence[str]) -> Iterator[str]:
