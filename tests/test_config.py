@@ -107,7 +107,7 @@ def test_heads_of_free_size_need_no_divisible_width() -> None:
 
 def test_differences_are_listed_by_name() -> None:
     old, new = resolve({"train": {"steps": 1}}), resolve({"train": {"steps": 2}, "decode": {"beam": 7}})
-    assert differences(old, new) == ["train.steps: 1 -> 2", "decode.beam: 4 -> 7"]
+    assert differences(old.model_dump(), new.model_dump()) == ["train.steps: 1 -> 2", "decode.beam: 4 -> 7"]
 
 
 def test_a_missing_or_broken_settings_file_is_named(tmp_path: Path) -> None:

@@ -226,14 +226,13 @@ def to_toml(config: Config) -> str:
     return "\n".join(lines)
 
 
-def differences(old: Config, new: Config) -> list[str]:
-    """What changed between two configurations, one line each: `train.steps: 100 -> 200`."""
-    before, after = old.model_dump(), new.model_dump()
+def differences(before: Layer, after: Layer) -> list[str]:
+    """What changed between two layers of settings, one line each: `train.steps: 100 -> 200`."""
     return [
-        f"{section}.{key}: {before[section][key]} -> {after[section][key]}"
-        for section in before
-        for key in before[section]
-        if before[section][key] != after[section][key]
+        f"{section}.{key}: {before[section].get(key)} -> {value}"
+        for section, settings in after.items()
+        for key, value in settings.items()
+        if before[section].get(key) != value
     ]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.checkpoint import SOURCE_VOCABULARY, TARGET_VOCABULARY, WORDS
-from transduce.config import Config, Layer, resolve
+from transduce.config import Config, Layer, differences, resolve
 from transduce.data.encoder import Row, Task, encode_corpus
 from transduce.data.shards import MANIFEST, check_files, find_manifest, finish
 from transduce.errors import OutputError, StorageError
@@ -52,12 +52,7 @@ def find_prepared(folder: Path, inputs: Inputs) -> dict[str, Any] | None:
 def check_same_inputs(run: Path, before: Inputs, inputs: Inputs) -> None:
     """A run that has begun goes on with the same corpus; another one is refused, with the list of what differs."""
     changed = changed_files(before["files"], inputs["files"])
-    changed += [
-        f"{section}.{key}: {before[section].get(key)} -> {value}"
-        for section in ("text", "data")
-        for key, value in inputs[section].items()
-        if before[section].get(key) != value
-    ]
+    changed += differences(before, {section: inputs[section] for section in ("text", "data")})
     if before["keep_text"] != inputs["keep_text"]:
         changed.append("text.dropout was switched on or off")
     if changed:

@@ -88,7 +88,7 @@ def check_same_settings(run: Path, config: Config) -> None:
     """Other settings are refused, with the list of what differs."""
     if not (run / SETTINGS).is_file():
         return
-    changed = differences(resolve(read_toml(run / SETTINGS)), config)
+    changed = differences(resolve(read_toml(run / SETTINGS)).model_dump(), config.model_dump())
     if changed:
         further = (
             f"; a finished model is trained further in a new folder by --from {run}" if (run / MODEL).exists() else ""
