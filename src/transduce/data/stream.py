@@ -87,23 +87,17 @@ def batches_of_examples(
     examples: Examples, budget: int, seed: int, start: Position
 ) -> Iterator[tuple[list[Example], Position]]:
     """The examples of each batch, for ever, from a position on, with the position after it."""
-    epoch, pool, first = start
+    position = start
     assert len(examples), "there is something to read"
     while True:
+        epoch, pool, first = position
         blocks = pools(len(examples), seed, epoch)
-        for number in range(pool, len(blocks)):
-            found = [example for block in blocks[number] for example in examples.block(block, epoch)]
-            if number + 1 < len(blocks):
-                examples.expect(blocks[number + 1], epoch)
-            else:
-                examples.expect(pools(len(examples), seed, epoch + 1)[0], epoch + 1)
-            plan = plan_pool(found, budget, seed, epoch, number)
-            next_pool = Position(epoch, number + 1) if number + 1 < len(blocks) else Position(epoch + 1)
-            for i in range(first, len(plan)):
-                after = Position(epoch, number, i + 1) if i + 1 < len(plan) else next_pool
-                yield [found[j] for j in plan[i]], after
-            first = 0
-        epoch, pool = epoch + 1, 0
+        found = [example for block in blocks[pool] for example in examples.block(block, epoch)]
+        position = Position(epoch, pool + 1) if pool + 1 < len(blocks) else Position(epoch + 1)
+        examples.expect(pools(len(examples), seed, position.epoch)[position.pool], position.epoch)
+        plan = plan_pool(found, budget, seed, epoch, pool)
+        for i in range(first, len(plan)):
+            yield [found[j] for j in plan[i]], Position(epoch, pool, i + 1) if i + 1 < len(plan) else position
 
 
 def share(batches: Iterator[tuple[T, Position]], rank: int, n_ranks: int) -> Iterator[tuple[T, Position]]:
