@@ -5,6 +5,7 @@ import os
 import stat
 import sys
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -30,22 +31,7 @@ SCORED_AT_ONCE = 1024  # pairs
 SCORED = ("source", "text", "score", "pieces", "token_scores", "alignment")
 BETWEEN = 1.0  # seconds between two signs of life on a terminal
 
-DOUBTS = {
-    "invalid_characters": "bytes that are not UTF-8 were replaced by U+FFFD",
-    "cut": f"longer than {LONGEST_LINE >> 20} MB: only its beginning was read",
-    "truncated": "the translation was cut at its maximum length",
-    "unknown_characters": "characters the model never learnt: {unknown}",
-    "repetition": "the translation repeats itself",
-    "copied": "the source was copied, not translated",
-    "not_translated": "a run without spaces, too long for the model, was copied",
-    "too_short": "the translation is far shorter than its source",
-    "too_long": "the translation is far longer than its source",
-    "low_confidence": "the model is unsure of it",
-    "missing_term": "could not be had: {missing}",
-    "unseen_words": "not in the training text, so perhaps mistranslated: {unseen}",
-    "control_characters": "control characters were left out",
-    "byte_order_mark": "a byte order mark was left out",
-}
+DOUBTS: dict[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 class Line(str):
@@ -69,23 +55,18 @@ class Tally:
         self.n_flagged += bool(translation.flags)
         told = [kind for kind in (*translation.flags, *translation.notes) if kind in DOUBTS]
         self._counts.update((*translation.flags, *translation.notes))
-        if told:
-            self._n_said += 1
-        if told and self._n_said <= MOST_SAID:
-            for kind in told:
-                words = {name: _named(getattr(translation, name)) for name in ("unknown", "missing", "unseen")}
-                say(f"line {self.n_lines}: {DOUBTS[kind].format(**words)}")
+        self._n_said += bool(told)
+        for kind in told if self._n_said <= MOST_SAID else ():
+            words = {name: _named(getattr(translation, name)) for name in ("unknown", "missing", "unseen")}
+            say(f"line {self.n_lines}: {DOUBTS[kind].format(longest=LONGEST_LINE >> 20, **words)}")
 
     def show_progress(self) -> None:
         """On a terminal whose output goes elsewhere: how far it is."""
         now = time.monotonic()
         if sys.stderr.isatty() and not sys.stdout.isatty() and now - self._shown > BETWEEN:
             self._shown = now
-            print(
-                f"\r{self.n_lines:,} lines, {self.n_lines / (now - self._start):,.0f} a second",
-                end="\r",
-                file=sys.stderr,
-            )
+            speed = self.n_lines / (now - self._start)
+            print(f"\r{self.n_lines:,} lines, {speed:,.0f} a second", end="\r", file=sys.stderr)
 
     def summary(self, has_report: bool) -> str:
         """All of it in one line."""
