@@ -98,17 +98,20 @@ def encode_corpus(task: Task, rows: Iterable[Row], n_workers: int | None = None)
     for path in folder.glob(f"*{PARTIAL}"):  # what a killed preparation left half-written
         path.unlink()
     parts = cut(rows)
-    first = list(islice(parts, 2))
+    first = list(islice(parts, 1))
+    is_small = not first or len(first[0]) < ROWS_PER_PART
+    if is_small:
+        first += islice(parts, 1)  # there may be more, if the rows are long
     numbered = enumerate(chain(first, parts))
-    if n_workers != 0 and len(first) == 2:
-        return encode_in_processes(task, numbered, n_workers or count_cores())
-    vocabularies = load_vocabularies(task)
-    count = 0
-    for number, part in numbered:
-        if not shards.is_written(folder, number, task.key):
-            encode_part(task, number, part, vocabularies)
-        count += 1
-    return count
+    if n_workers == 0 or (is_small and len(first) < 2):
+        vocabularies = load_vocabularies(task)
+        count = 0
+        for number, part in numbered:
+            if not shards.is_written(folder, number, task.key):
+                encode_part(task, number, part, vocabularies)
+            count += 1
+        return count
+    return encode_in_processes(task, numbered, n_workers or count_cores())
 
 
 def cut(rows: Iterable[Row]) -> Iterator[list[Row]]:
