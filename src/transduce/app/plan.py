@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from transduce.app.prepare import Vocabularies, inputs_of, make_prepared, none_fits, open_examples, settle
+from transduce.app.prepare import inputs_of, make_prepared, none_fits, open_examples, settle
 from transduce.app.prepared import Say, load_vocabularies, text_settings, total
 from transduce.app.run import make_model, settle_precision
 from transduce.config import Config, Layer
@@ -120,7 +120,7 @@ def make_plan(pairs: PairSource, preset: str | None, settings: Sequence[Layer], 
         folder = Path(temporary)
         inputs = inputs_of(head, None, settings)
         manifest = make_prepared(head, None, text_settings(settings), folder, inputs, say, n_pairs)
-        vocabularies = Vocabularies(*load_vocabularies(folder))
+        vocabularies = load_vocabularies(folder)
         scale = n_pairs / manifest["pairs"]
         n_rows, n_tokens = (round(total(manifest, name) * scale) for name in ("rows", "tokens"))
         languages: Layer = {"text": {"languages": inputs["text"]["languages"]}}

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from transduce.app import prepared
-from transduce.app.prepared import Inputs, Say
+from transduce.app.prepared import Inputs, Say, Vocabularies
 from transduce.checkpoint import WORDS
 from transduce.config import Config, Layer, resolve
 from transduce.data.batch import Example, encode_pairs
@@ -22,20 +22,13 @@ from transduce.text.corpus import Pair, PairSource
 from transduce.text.doctor import quick_look
 from transduce.text.normal import words_of
 from transduce.text.survey import Survey, normal_pairs, survey
-from transduce.text.vocabulary import Vocabulary, choose_size, learn
+from transduce.text.vocabulary import choose_size, learn
 from transduce.training.loop import peak
 from transduce.training.schedule import paper_peak
 
 FEW_PAIRS = 1000
 MOST_WORDS = 100_000  # of the source side, kept in the model folder to tell unseen words
 MOST_SPELT, MOST_READ = 4 * MOST_WORDS, 1_000_000  # of a larger corpus the words are not collected
-
-
-class Vocabularies(NamedTuple):
-    """The source's and the target's: one and the same where they are joint."""
-
-    source: Vocabulary
-    target: Vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +163,7 @@ def choose(
 ) -> Prepared:
     """Settings that suit a prepared corpus, and the corpus itself, opened."""
     n_pairs, n_tokens, n_rows = manifest["pairs"], prepared.total(manifest, "tokens"), prepared.total(manifest, "rows")
-    vocabularies = Vocabularies(*prepared.load_vocabularies(folder))
+    vocabularies = prepared.load_vocabularies(folder)
     languages: Layer = {"text": {"languages": manifest["inputs"]["text"]["languages"]}}
     shape, asked, proposal, config = settle(n_pairs, n_rows, n_tokens, vocabularies, preset, [languages, *settings])
     say_corpus(say, manifest, vocabularies, asked)

@@ -9,7 +9,7 @@ RUN/data/valid.jsonl           the pairs to validate on          RUN/data/words.
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from transduce.checkpoint import SOURCE_VOCABULARY, TARGET_VOCABULARY, WORDS
 from transduce.config import Config, Layer, differences, resolve
@@ -93,11 +93,18 @@ def total(manifest: Mapping[str, Any], name: str) -> int:
     return sum(part[name] for part in manifest["parts"])
 
 
-def load_vocabularies(folder: Path) -> tuple[Vocabulary, Vocabulary]:
-    """The source's and the target's vocabulary: one and the same where they are joint."""
+class Vocabularies(NamedTuple):
+    """The source's and the target's: one and the same where they are joint."""
+
+    source: Vocabulary
+    target: Vocabulary
+
+
+def load_vocabularies(folder: Path) -> Vocabularies:
+    """The vocabularies of a prepared corpus."""
     source, target = vocabulary_files(folder)
     first = Vocabulary(source.read_bytes())
-    return first, first if target == source else Vocabulary(target.read_bytes())
+    return Vocabularies(first, first if target == source else Vocabulary(target.read_bytes()))
 
 
 def vocabulary_files(folder: Path) -> tuple[Path, Path]:

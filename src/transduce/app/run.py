@@ -10,7 +10,7 @@ import torch
 from rich.console import Console
 
 from transduce.app import run_folder
-from transduce.app.prepare import Vocabularies, inputs_of, open_examples, prepare
+from transduce.app.prepare import inputs_of, open_examples, prepare
 from transduce.app.prepared import Inputs, Say
 from transduce.app.run_folder import BOARD, CHECKPOINTS, DATA, FILM, METRICS, MODEL, PAGE
 from transduce.app.signals import listening
@@ -102,8 +102,8 @@ def train_pairs(
     if start:
         inputs["files"] += start.fingerprint()
     with run_folder.hold_run(run, inputs, say):
-        vocabularies = Vocabularies(*start.vocabularies) if start else None
-        prepared = prepare(pairs, valid, preset, settings, run / DATA, say, inputs, vocabularies)
+        given = start.vocabularies if start else None
+        prepared = prepare(pairs, valid, preset, settings, run / DATA, say, inputs, given)
         config = prepared.config
         run_folder.check_same_settings(run, config)
         if is_finished(run, say, ranks):

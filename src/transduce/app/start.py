@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from transduce.app.prepared import Say
+from transduce.app.prepared import Say, Vocabularies
 from transduce.checkpoint import MANIFEST, WEIGHTS, ModelFolder, find_model, load_model
 from transduce.config import Layer, resolve
 from transduce.errors import ConfigError
 from transduce.presets import preset as preset_settings
 from transduce.storage import read_json
 from transduce.text.files import Fingerprint
-from transduce.text.vocabulary import Vocabulary
 
 # Settings that the weights and the pieces of a model do not depend on.
 MAY_CHANGE = {"model.dropout", "model.window", "text.dropout", "text.languages"}
@@ -32,9 +31,9 @@ class Start:
         return {"text": config.text.model_dump(exclude={"dropout"}), "model": config.model.model_dump()}
 
     @property
-    def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
+    def vocabularies(self) -> Vocabularies:
         """Its pieces, of source and target."""
-        return self.folder.source_vocabulary, self.folder.target_vocabulary
+        return Vocabularies(self.folder.source_vocabulary, self.folder.target_vocabulary)
 
     def words_with(self, words: frozenset[str] | None) -> frozenset[str] | None:
         """The words it knows and some more; none if either were too many to keep."""
