@@ -137,14 +137,10 @@ class Ranks:
             return exchange()
         except RuntimeError as error:  # torch.distributed raises this and its children
             reason = first_line(error)
-            hint = (
-                f"; a step that takes over {self._seconds:.0f} seconds wants a larger {TIMEOUT}"
-                if "ime" in reason
-                else ""
-            )
+            hint = f"; a step that takes over {self._seconds:.0f} seconds wants a larger {TIMEOUT}"
             raise RankError(
                 f"rank {self.rank} of {self.size} lost contact{self._who_is_silent()}: {reason}. The same command goes on from the "
-                f"last checkpoint{hint}"
+                f"last checkpoint{hint if 'ime' in reason else ''}"
             ) from None
 
     def _who_is_silent(self) -> str:
