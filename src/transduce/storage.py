@@ -47,7 +47,11 @@ def replace_file(path: Path, content: bytes) -> None:
     """Write a file under another name and rename it: a reader sees the old one or the new one, whole."""
     partial = path.with_name(path.name + PARTIAL)
     write_file(partial, content)
-    partial.rename(path)
+    try:
+        partial.rename(path)
+    except FileNotFoundError:  # a worker that outlived its killed parent was writing the same file, and was first
+        if not path.exists():
+            raise
 
 
 def sha256(content: bytes) -> str:
