@@ -23,7 +23,7 @@ from transduce.text.corpus import open_pairs
 from transduce.text.files import BYTE_ORDER_MARK, LONGEST_LINE, not_text
 
 # Bytes of standard input that are translated together: few at first, so that they appear at once.
-READ_FIRST, READ_MOST = 1 << 11, 1 << 18
+READ_FIRST, READ_MOST = 1 << 11, 1 << 16
 MOST_SAID = 10  # lines whose doubts are told on stderr; the report has all
 MOST_NAMED = 10  # words of a line that are named
 LONGEST_NAMED = 40  # characters of such a word
