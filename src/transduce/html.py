@@ -5,14 +5,14 @@ Everything that is not `Html` already is escaped on its way in, so that text out
 
 import html
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 480, 200, 44, 22, 8  # of a chart and of the room for its labels
-COLORS = ("one", "two")
+COLORS = ("one", "two", "three", "four")
 
 Marks = Sequence[tuple[float, str]]  # what stands below a chart, and where
 
@@ -86,14 +86,14 @@ def details(summary: object, *content: object, is_open: bool = False) -> Html:
 
 
 def bar_chart(title: str, labels: Sequence[str], series: Sequence[Series], marks: Marks | None = None) -> Html:
-    """Bars side by side for one or two series. `marks` says what stands below which bar (from 0); left out, about eight labels."""
+    """Bars side by side for up to four series. `marks` says what stands below which bar (from 0); left out, about eight labels."""
     ticks = _ticks(0, max((value for one in series for value in one.values), default=0) or 1)
     step = (WIDTH - LEFT) / max(len(labels), 1)
     width = step * 0.86 / len(series)
     floor = _y(0, ticks)
     bars = [
         f'<rect class="{color}" x="{LEFT + i * step + number * width:.1f}" y="{_y(value, ticks):.1f}" width="{width:.1f}" '
-        f'height="{floor - _y(value, ticks):.1f}"><title>{escape(f"{labels[i]}: {value:,.0f}")}</title></rect>'
+        f'height="{floor - _y(value, ticks):.1f}"><title>{escape(f"{labels[i]}: {_exactly(value)}")}</title></rect>'
         for number, (one, color) in enumerate(zip(series, COLORS, strict=False))
         for i, value in enumerate(one.values)
     ]
@@ -102,8 +102,15 @@ def bar_chart(title: str, labels: Sequence[str], series: Sequence[Series], marks
     return _figure(title, series, bars, [(LEFT + (at + 0.43) * step, label) for at, label in marks], ticks)
 
 
-def line_chart(title: str, x: Sequence[float], series: Sequence[Series]) -> Html:
-    """Lines for one or two series over the same x; a value that is not finite leaves a gap."""
+def line_chart(
+    title: str, x: Sequence[float], series: Sequence[Series], marks: Marks | None = None, *, is_log: bool = False
+) -> Html:
+    """Lines for up to four series over the same x; a value that is not finite leaves a gap.
+
+    `marks` says what stands below which x; left out, five numbers. With `is_log` the scale is in powers of ten.
+    """
+    if is_log:
+        series = [Series(one.name, [math.log10(v) if v > 0 else math.nan for v in one.values]) for one in series]
     finite = [value for one in series for value in one.values if math.isfinite(value)]
     ticks = _ticks(min(finite, default=0.0), max(finite, default=1.0))
     first, last = (x[0], x[-1]) if x else (0.0, 1.0)
@@ -119,14 +126,23 @@ def line_chart(title: str, x: Sequence[float], series: Sequence[Series]) -> Html
                 drawn.append(f"{'M' if gap else 'L'}{place(at):.1f} {_y(value, ticks):.1f}")
             gap = not math.isfinite(value)
         paths.append(f'<path class="{color}" d="{" ".join(drawn)}"></path>')
-    marks = [(place(first + (last - first) * i / 4), _short(first + (last - first) * i / 4)) for i in range(5)]
-    return _figure(title, series, paths, marks, ticks)
+    if marks is None:
+        marks = [(first + (last - first) * i / 4, _short(first + (last - first) * i / 4)) for i in range(5)]
+    below = [(place(at), label) for at, label in marks]
+    return _figure(title, series, paths, below, ticks, _power if is_log else _short)
 
 
-def _figure(title: str, series: Sequence[Series], drawn: Iterable[str], marks: Marks, ticks: Sequence[float]) -> Html:
+def _figure(
+    title: str,
+    series: Sequence[Series],
+    drawn: Iterable[str],
+    marks: Marks,
+    ticks: Sequence[float],
+    written: Callable[[float], str] = lambda value: _short(value),
+) -> Html:
     grid = [
         f'<line class="axis" x1="{LEFT}" x2="{WIDTH}" y1="{_y(value, ticks):.1f}" y2="{_y(value, ticks):.1f}"></line>'
-        f'<text x="{LEFT - 6}" y="{_y(value, ticks) + 4:.1f}" text-anchor="end">{escape(_short(value))}</text>'
+        f'<text x="{LEFT - 6}" y="{_y(value, ticks) + 4:.1f}" text-anchor="end">{escape(written(value))}</text>'
         for value in ticks
     ]
     below = [f'<text x="{x:.1f}" y="{HEIGHT - 4}" text-anchor="middle">{escape(label)}</text>' for x, label in marks]
@@ -154,6 +170,16 @@ def _ticks(low: float, high: float) -> list[float]:
 
 def _y(value: float, ticks: Sequence[float]) -> float:
     return TOP + (HEIGHT - TOP - BOTTOM) * (ticks[-1] - value) / (ticks[-1] - ticks[0])
+
+
+def _exactly(value: float) -> str:
+    """A number for whoever points at it."""
+    return f"{value:,.0f}" if value == round(value) else f"{value:.3g}"
+
+
+def _power(exponent: float) -> str:
+    """A number on a logarithmic axis, given its exponent."""
+    return f"{10**exponent:.2g}" if -3 <= exponent <= 3 else f"1e{exponent:g}"
 
 
 def _short(value: float) -> str:

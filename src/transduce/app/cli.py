@@ -372,6 +372,34 @@ def inspect(
 
 
 @app.command()
+def claims(
+    names: Annotated[list[str] | None, typer.Argument(help="claims to test; left out, they are listed")] = None,
+    model: Model = None,
+    fast: Annotated[bool, typer.Option("--fast", help="those that take about a minute together")] = False,
+    every: Annotated[bool, typer.Option("--all", help="every one: about a quarter of an hour")] = False,
+    html: Annotated[Path | None, typer.Option(help="write a page with all plots", metavar="FILE")] = None,
+    as_json: Json = False,
+) -> None:
+    """Test what the paper and the texts about it claim: experiments with a control, numbers and a verdict.
+
+    transduce claims
+
+    transduce claims causal_mask diagonal
+
+    transduce claims --fast -m runs/en-it --html out.html
+    """
+    from transduce.app.claims import chosen, list_claims, run_claims
+
+    wanted = chosen(names or (), fast, every)
+    if wanted:
+        run_claims(model, wanted, html, as_json)
+    elif html is None:
+        list_claims(as_json)
+    else:
+        raise UsageError("--html shows results: give names of claims, --fast or --all")
+
+
+@app.command()
 def serve(
     model: Model = None,
     host: Annotated[str, Option(help="address to listen at")] = ("127.0.0.1"),

@@ -1,0 +1,103 @@
+"""`transduce claims`: what the paper and the texts claim, listed, or put to the test with a verdict each."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import rich.box
+from rich.console import Console
+from rich.table import Table
+
+from transduce.app.claims_page import claims_page, written
+from transduce.config import nearest
+from transduce.errors import UsageError
+from transduce.inspection.claims import Claim, Result, Verdict, claims
+
+STYLES: Mapping[Verdict, str] = {
+    "shown": "green",
+    "shown in part": "yellow",
+    "not at this scale": "dim",
+    "refuted": "red",
+}
+
+
+def list_claims(as_json: bool) -> None:
+    """What there is to test."""
+    if as_json:
+        for claim in claims().values():
+            print(json.dumps(asdict(claim), ensure_ascii=False))
+        return
+    table = Table("name", "claim", "said in", "--fast", "-m", box=rich.box.SIMPLE_HEAD)
+    for claim in claims().values():
+        table.add_row(
+            claim.name, claim.statement, claim.source.split(" (")[0], "x" * claim.is_fast, "x" * (claim.model != "own")
+        )
+    Console().print(table)
+    Console().print(
+        "transduce claims NAME... runs some, --fast those marked x (a minute), --all every one (a quarter of an hour).",
+        highlight=False,
+    )
+
+
+def chosen(names: Sequence[str], fast: bool, every: bool) -> list[Claim]:
+    """The claims that are asked for."""
+    for name in names:
+        if name not in claims():
+            raise UsageError(f"no claim {name!r}: {nearest(name, claims())}")
+    if sum((bool(names), fast, every)) > 1:
+        raise UsageError("give names, --fast or --all: one of them")
+    return [claim for claim in claims().values() if claim.name in names or every or (fast and claim.is_fast)]
+
+
+def run_claims(model: Path | None, wanted: Sequence[Claim], html: Path | None, as_json: bool) -> None:
+    """Make the experiments; the verdict is a result, not an error."""
+    from transduce.app.inspect import write
+
+    results = {}
+    console = Console(stderr=True)
+    for claim, result, seconds in experiments(model, wanted, console):
+        results[claim.name] = result
+        if as_json:
+            about = {"name": claim.name, "statement": claim.statement, "source": claim.source, "seeds": claim.seeds}
+            print(
+                json.dumps({**about, **asdict(result), "seconds": round(seconds, 1)}, ensure_ascii=False, default=list),
+                flush=True,
+            )
+    if not as_json:
+        show(results, Console())
+    if html is not None:
+        write(html, claims_page(results, " ".join(["transduce claims", *sys.argv[2:]]), time.strftime("%Y-%m-%d")))
+        console.print(f"{html}: every experiment with its numbers and plots", highlight=False)
+
+
+def experiments(model: Path | None, wanted: Sequence[Claim], console: Console) -> Iterator[tuple[Claim, Result, float]]:
+    """Each claim with its result and how long it took; which one is running is said on the console."""
+    from transduce.inspection.claims.lab import Lab
+
+    lab = Lab(model)
+    for number, claim in enumerate(wanted, start=1):
+        console.print(f"{number}/{len(wanted)}  {claim.name}: {claim.title}", style="dim", highlight=False)
+        start = time.perf_counter()
+        yield claim, claim.run(lab), time.perf_counter() - start
+
+
+def show(results: Mapping[str, Result], console: Console) -> None:
+    """Verdicts, and the numbers read aloud."""
+    table = Table("claim", "verdict", "what was measured", box=rich.box.SIMPLE_HEAD, show_lines=True)
+    for name, result in results.items():
+        verdict = f"[{STYLES[result.verdict]}]{result.verdict}[/]"
+        table.add_row(
+            f"{name}\n[dim]{claims()[name].source.split(' (')[0]}[/]",
+            verdict,
+            f"{result.says}\n[dim]Control: {result.control}[/]",
+        )
+    console.print(table)
+    if len(results) == 1:
+        (result,) = results.values()
+        numbers = Table(*result.headers, box=rich.box.SIMPLE_HEAD)
+        for row in result.rows:
+            numbers.add_row(*map(written, row))
+        console.print(numbers)

@@ -1,0 +1,87 @@
+"""`transduce claims --html`: every experiment as one page: what is claimed, what was done, the numbers, the plots, the verdict."""
+
+from collections.abc import Iterator, Mapping
+
+from transduce.html import Html, bar_chart, details, element, join, line_chart, page, table, tiles
+from transduce.inspection.claims import VERDICTS, Claim, Plot, Result, Verdict, claims
+
+MEANS: Mapping[Verdict, str] = {
+    "shown": "the numbers say what the claim says, and the control behaves as it must",
+    "shown in part": "some of it is seen, or only in some of the cases",
+    "not at this scale": "the experiment cannot tell: the effect is smaller than chance here, or the control does not behave",
+    "refuted": "the numbers say otherwise",
+}
+COLOUR: Mapping[Verdict, str] = {
+    "shown": "good",
+    "shown in part": "two-text",
+    "not at this scale": "quiet",
+    "refuted": "bad",
+}
+TEXTS = (
+    "T1 to T5 are five texts that explain the paper: a journal-club note, a long walk-through, a study log, "
+    "an introduction in parts, and a plain-words breakdown."
+)
+
+
+def claims_page(results: Mapping[str, Result], command: str, date: str) -> str:
+    """The whole page."""
+    return page("transduce claims", *_parts(results, command, date))
+
+
+def _parts(results: Mapping[str, Result], command: str, date: str) -> Iterator[Html]:
+    yield element("h1", "Attention Is All You Need, claim by claim")
+    yield element(
+        "p",
+        "What the paper, and texts that explain it, say about the Transformer, each put to the test on small "
+        "models on this machine.",
+    )
+    yield element("p", f"{command} · {date}", style="quiet")
+    counts = [(verdict, sum(result.verdict == verdict for result in results.values())) for verdict in VERDICTS]
+    yield tiles([(element("span", n, style=COLOUR[verdict]), verdict) for verdict, n in counts])
+    yield details("What the verdicts mean", table(("", ""), MEANS.items()), element("p", TEXTS, style="quiet"))
+    yield element("h2", "All claims")
+    links = [Html(f'<a href="#{name}">{claims()[name].title}</a>') for name in results]
+    yield table(
+        ("claim", "verdict"), [(link, _verdict(result)) for link, result in zip(links, results.values(), strict=True)]
+    )
+    for name, result in results.items():
+        yield Html(f'<section id="{name}">{join(_claim(claims()[name], result))}</section>')
+
+
+def _claim(claim: Claim, result: Result) -> Iterator[Html]:
+    yield element("h2", f"{claim.title}  ", _verdict(result))
+    yield element("p", element("b", "Claim: "), claim.statement, element("span", f"  ({claim.source})", style="quiet"))
+    yield element("p", element("b", "Done: "), claim.done)
+    yield element("p", element("b", "Found: "), result.says)
+    yield element("p", element("b", "Control: "), claim.control, " ", result.control)
+    yield element("div", *map(_plot, result.plots), style="charts")
+    numbers = table(
+        result.headers, [[written(cell) for cell in row] for row in result.rows], range(1, len(result.headers))
+    )
+    yield details("All numbers", numbers)
+    facts = [f"Would refute it: {claim.refuted_by}", f"Seeds: {claim.seeds}."]
+    if claim.station:
+        facts.append(f"See it: station “{claim.station}” of the page that transduce inspect --html makes.")
+    facts.append(f"Again: transduce claims {claim.name}")
+    yield element("p", " ".join(facts), style="quiet")
+
+
+def _verdict(result: Result) -> Html:
+    return element("span", f"● {result.verdict}", style=COLOUR[result.verdict])
+
+
+def _plot(plot: Plot) -> Html:
+    every = max(1, round(len(plot.labels) / 9))
+    marks = [(float(i), plot.labels[i]) for i in range(0, len(plot.labels), every)]
+    if plot.kind == "bars":
+        return bar_chart(plot.title, plot.labels, plot.series, marks)
+    return line_chart(plot.title, [float(i) for i in range(len(plot.labels))], plot.series, marks, is_log=plot.is_log)
+
+
+def written(cell: object) -> str:
+    """A number as people read it."""
+    if not isinstance(cell, (int, float)):
+        return str(cell)
+    if cell == round(cell) and abs(cell) < 1e6:
+        return f"{cell:.0f}"
+    return f"{cell:.3g}" if abs(cell) < 1000 else f"{cell:,.0f}" if abs(cell) < 1e6 else f"{cell:.1e}"

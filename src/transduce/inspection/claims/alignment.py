@@ -1,0 +1,58 @@
+"""Cross-attention aligns: the word that is being written looks at the word it translates."""
+
+from transduce.data.batch import encode_pairs
+from transduce.decode.alignment import words_of
+from transduce.decode.forced import alignment_layer
+from transduce.html import Series
+from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Plot, Result
+from transduce.inspection.claims.lab import Lab, grammar, mean, watched
+
+GOOD, BETTER = 0.8, 0.1  # share of words, and how much above a guess by place
+
+
+def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
+    """Each head's largest weight at each step against the grammar's own alignment; `shift` looks at a later step instead."""
+    translator = lab.grammarian
+    pairs = grammar(n_sentences)
+    examples = encode_pairs(pairs, translator.source_vocabulary, translator.target_vocabulary)
+    hits: dict[str, list[bool]] = {}
+    for pair, example, found in zip(pairs, examples, watched(translator.model, examples), strict=True):
+        source = words_of(example.source[:-1].tolist(), translator.source_vocabulary)
+        target = words_of(example.target[1:-1].tolist(), translator.target_vocabulary)
+        gold = set(pair.alignment)
+        for t, j in enumerate(target):
+            if (t and target[t - 1] == j) or j not in {to for _, to in gold}:
+                continue  # only a word's first piece, and only words that translate one
+            guess = round(j * source[-1] / max(1, target[-1]))
+            hits.setdefault("the same place (control)", []).append((guess, j) in gold)
+            for at in (name for name in found if name.endswith(".cross.weights")):
+                for head, weights in enumerate([*found[at], found[at].mean(dim=0)]):
+                    i = int(weights[min(t + shift, len(weights) - 1), :-1].argmax())
+                    name = "heads averaged" if head == len(found[at]) else f"head {head}"
+                    hits.setdefault(f"layer {at.split('.')[1]}, {name}", []).append((source[i], j) in gold)
+    marks = {name: mean([float(hit) for hit in found]) for name, found in hits.items()}
+    control = marks.pop("the same place (control)")
+    chosen = marks[f"layer {alignment_layer(translator.model.config.n_layers)}, heads averaged"]
+    best = max(marks, key=marks.__getitem__)
+    enough = max(GOOD, control + BETTER)
+    verdict = (
+        NOT_HERE if control > 1 - BETTER else SHOWN if chosen > enough else IN_PART if marks[best] > enough else REFUTED
+    )
+    return Result(
+        verdict,
+        "In the layer that aligns, its heads averaged, the most attended source word is the right one for "
+        f"{chosen:.0%} of {len(hits[best])} target words; the best, {best}, "
+        f"has {marks[best]:.0%}, the worst {min(marks.values()):.0%}. Not every layer aligns.",
+        f"Guessing the word at the same place of the sentence is right for {control:.0%}.",
+        ("looked at most", "right source word"),
+        [*marks.items(), ("the word at the same place (control)", control)],
+        [
+            Plot(
+                "Share of target words whose right source word is found (layer.head; m: heads averaged)",
+                [name.replace("layer ", "").replace(", head ", ".").replace(", heads averaged", ".m") for name in marks]
+                + ["place"],
+                [Series("", [*marks.values(), control])],
+                "bars",
+            )
+        ],
+    )

@@ -1,0 +1,53 @@
+"""Layers do different things: early and late ones predict differently."""
+
+import torch
+from torch import Tensor
+
+from transduce.decode.forced import twin
+from transduce.html import Series
+from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Plot, Result
+from transduce.inspection.claims.lab import Lab, examine, watched
+
+
+def run(lab: Lab, *, early: bool = True, exchanged: bool = True, n_sentences: int = 60) -> Result:
+    """Read predictions off every layer of the decoder, as if it ended there; and exchange its first and last layer."""
+    model, examples = lab.translator.model, lab.answers(n_sentences)
+    n_layers = model.config.n_layers
+    hits: list[list[Tensor]] = [[] for _ in range(n_layers)]
+    with torch.inference_mode():
+        for example, found in zip(examples, watched(model, examples), strict=True):
+            written = torch.from_numpy(example.target[1:])
+            for i in range(n_layers):
+                hidden = found[f"dec.{i if early else n_layers - 1}.ff.norm"]
+                hits[i].append(model.logits(model.decoder.norm(hidden)).argmax(dim=-1) == written)
+    shares = [torch.cat(each).float().mean().item() for each in hits]
+    swapped = twin(model)
+    if exchanged:
+        stack = swapped.decoder.layers
+        stack[0], stack[n_layers - 1] = stack[n_layers - 1], stack[0]
+    whole, other = examine(model, examples), examine(swapped, examples)
+    differs, matters = shares[0] < shares[-1] - 0.2, other.pieces < whole.pieces - 0.2
+    if shares[-1] < 0.5:
+        verdict = NOT_HERE
+    else:
+        verdict = SHOWN if differs and matters else IN_PART if differs or matters else REFUTED
+    return Result(
+        verdict,
+        f"Read off after layer 1, {shares[0]:.0%} of the model's own pieces are predicted, after layer {n_layers} "
+        f"{shares[-1]:.0%}.",
+        "If layers were alike their order would not matter: with the first and the last exchanged, "
+        f"{other.pieces:.0%} of pieces are predicted instead of {whole.pieces:.0%}.",
+        ("read off", "own pieces predicted"),
+        [
+            *((f"after layer {i + 1}", share) for i, share in enumerate(shares)),
+            ("first and last layer exchanged (control)", other.pieces),
+        ],
+        [
+            Plot(
+                "Share of the model's own pieces predicted",
+                [f"layer {i + 1}" for i in range(n_layers)] + ["exchanged"],
+                [Series("", [*shares, other.pieces])],
+                "bars",
+            )
+        ],
+    )

@@ -1,0 +1,68 @@
+"""Layers from a sequence to a sequence: self-attention, and the recurrent ones it replaced (Table 1 of the paper).
+
+These live inside the claims; the product has one architecture.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from transduce.config import ModelConfig
+from transduce.model.attention import scaled_dot_product_attention
+from transduce.model.layers import EncoderLayer
+
+D_MODEL = 32
+WINDOW = 3  # of restricted attention: neighbours on each side
+
+
+class Recurrent(nn.Module):
+    """h_t = tanh(W x_t + U h_(t-1)), with U a rotation times `gain`: below 1 it forgets, above 1 it explodes."""
+
+    def __init__(self, d_model: int = D_MODEL, gain: float = 0.9) -> None:
+        super().__init__()
+        self.w = nn.Linear(d_model, d_model, bias=False)
+        self.u = nn.Linear(d_model, d_model, bias=False)
+        nn.init.orthogonal_(self.u.weight, gain)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """One position after the other."""
+        hidden, outputs = torch.zeros_like(x[:, 0]), []
+        for t in range(x.shape[1]):
+            hidden = torch.tanh(self.w(x[:, t]) + self.u(hidden))
+            outputs.append(hidden)
+        return torch.stack(outputs, dim=1)
+
+
+class Lstm(nn.Module):
+    """PyTorch's own."""
+
+    def __init__(self, d_model: int = D_MODEL) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(d_model, d_model, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The hidden states."""
+        output: Tensor = self.lstm(x)[0]
+        return output
+
+
+class SelfAttention(nn.Module):
+    """Layers of the encoder; with a window each position sees its neighbours only."""
+
+    def __init__(self, d_model: int = D_MODEL, n_layers: int = 2, window: int | None = None) -> None:
+        super().__init__()
+        config = ModelConfig(d_model=d_model, d_ff=2 * d_model, n_heads=4, dropout=0.0)
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(n_layers))
+        self.window = window
+        for layer in self.layers:
+            assert isinstance(layer, EncoderLayer), "as made above"
+            layer.self_attention.attend = scaled_dot_product_attention
+
+    def forward(self, x: Tensor) -> Tensor:
+        """All positions at once."""
+        n, mask = x.shape[1], None
+        if self.window is not None:
+            places = torch.arange(n)
+            mask = ((places[:, None] - places).abs() <= self.window)[None, None]
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x

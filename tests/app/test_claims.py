@@ -1,0 +1,52 @@
+"""`transduce claims` as people type it."""
+
+import json
+import re
+from pathlib import Path
+
+from tests.app.conftest import Run
+from transduce.inspection.claims import claims
+
+
+def test_left_alone_it_lists_every_claim(transduce: Run) -> None:
+    code, out, err = transduce("claims")
+    assert (code, err) == (0, "")
+    for name in claims():
+        assert re.search(rf"^ *{name} ", out, re.MULTILINE), name
+    listed = [json.loads(line) for line in transduce("claims", "--json")[1].splitlines()]
+    assert [claim["name"] for claim in listed] == list(claims())
+
+
+def test_a_refuted_claim_is_a_result_and_no_error(transduce: Run, tmp_path: Path) -> None:
+    code, out, err = transduce("claims", "diagonal", "sinusoids", "--html", tmp_path / "out.html")
+    assert code == 0
+    assert "refuted" in out
+    assert "shown" in out
+    assert err.startswith("1/2  sinusoids: Sinusoids make a shift a linear map\n2/2  diagonal: ")
+    page = (tmp_path / "out.html").read_text()
+    for said in (claims()["diagonal"].statement, "● refuted", "Control: ", "<svg", "Seeds: ", "out.html · 20"):
+        assert said in page
+    assert "<script" not in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_json_has_one_object_a_claim_and_says_its_seeds(transduce: Run) -> None:
+    code, out, _ = transduce("claims", "sinusoids", "--json")
+    (found,) = map(json.loads, out.splitlines())
+    assert code == 0
+    assert (found["name"], found["verdict"], found["seeds"]) == ("sinusoids", "shown", "random vectors 1")
+    assert all(len(row) == len(found["headers"]) for row in found["rows"])
+
+
+def test_one_claim_shows_its_numbers_in_the_terminal(transduce: Run) -> None:
+    out = transduce("claims", "causal_mask")[1]
+    assert re.search(r"with the mask +0 +0", out)
+    assert re.search(r"without it \(control\) +0\.\d+ +0\.\d+", out)
+
+
+def test_what_cannot_be_asked_is_said(transduce: Run) -> None:
+    said = "transduce: no claim 'laiers': did you mean 'layers'?\n"
+    assert transduce("claims", "laiers") == (2, "", said)
+    assert transduce("claims", "layers", "--fast") == (2, "", "transduce: give names, --fast or --all: one of them\n")
+    said = "transduce: --html shows results: give names of claims, --fast or --all\n"
+    assert transduce("claims", "--html", "x.html") == (2, "", said)
