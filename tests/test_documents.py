@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import write_grammar
 from transduce.app.info import describe_preset
 from transduce.decode.load import load
+from transduce.inspection.claims import claims
 from transduce.inspection.edits import FIELDS
 from transduce.inspection.views import VIEWS
 from transduce.presets import TABLE_3
@@ -136,6 +137,16 @@ def test_every_function_and_test_in_the_map_of_the_paper_exists() -> None:
     for file, name in pointers:
         path = ROOT / file if file.startswith("tests/") else ROOT / "src" / "transduce" / file
         assert re.search(rf"^(def|class) {name}\b", path.read_text(encoding="utf-8"), re.MULTILINE), f"{file}::{name}"
+
+
+def test_every_claim_is_in_the_map_of_the_paper_with_a_station_that_exists() -> None:
+    texts = (ROOT / "src" / "transduce" / "inspection" / "page" / "texts.js").read_text(encoding="utf-8")
+    stations = {"", *re.findall(r"^  (\w+): \{", texts, re.MULTILINE)}
+    rows = re.findall(r"^\| [^`]* \| `[^`]*` \| `[^`]*` \| `?(\w*)`? \| (\w*) \|$", PAPER, re.MULTILINE)
+    assert len(rows) > 20
+    more = re.findall(r"`(\w+)`", PAPER.split("More claims")[1].split("Section 6.3")[0])
+    assert {name for name, _ in rows if name} | set(more) == set(claims())
+    assert {station for _, station in rows} | {claim.station for claim in claims().values()} <= stations
 
 
 def test_every_departure_in_the_code_is_listed_in_the_map_of_the_paper() -> None:

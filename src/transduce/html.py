@@ -179,7 +179,7 @@ def _exactly(value: float) -> str:
 
 def _power(exponent: float) -> str:
     """A number on a logarithmic axis, given its exponent."""
-    return f"{10**exponent:.2g}" if -3 <= exponent <= 3 else f"1e{exponent:g}"
+    return _short(10**exponent) if -3 <= exponent <= 6 else f"1e{exponent:g}"
 
 
 def _short(value: float) -> str:

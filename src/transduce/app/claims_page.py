@@ -13,7 +13,7 @@ MEANS: Mapping[Verdict, str] = {
 }
 COLOUR: Mapping[Verdict, str] = {
     "shown": "good",
-    "shown in part": "two-text",
+    "shown in part": "half",
     "not at this scale": "quiet",
     "refuted": "bad",
 }
@@ -67,7 +67,7 @@ def _claim(claim: Claim, result: Result) -> Iterator[Html]:
 
 
 def _verdict(result: Result) -> Html:
-    return element("span", f"● {result.verdict}", style=COLOUR[result.verdict])
+    return element("span", f"● {result.verdict}", style=f"verdict {COLOUR[result.verdict]}")
 
 
 def _plot(plot: Plot) -> Html:

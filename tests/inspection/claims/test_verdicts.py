@@ -1,13 +1,11 @@
 """Every verdict can change: with its cause taken away, or its control, an experiment says something else."""
 
-import inspect
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, VERDICTS, claims
-from transduce.inspection.claims.lab import Exam, Lab, apart
+from transduce.inspection.claims.lab import Lab, apart
 
 # The arguments that make an experiment small, and what it says as it is and with a cause or a control taken away.
 FLIPS: dict[str, tuple[dict[str, Any], list[tuple[dict[str, Any], str]]]] = {

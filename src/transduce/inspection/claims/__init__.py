@@ -6,7 +6,7 @@ An experiment takes its cause as an argument (`mask=False`), so that a test can 
 
 import importlib
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,8 +31,18 @@ class Plot(NamedTuple):
     title: str
     labels: Sequence[str]
     series: Sequence[Series]
-    kind: Literal["lines", "bars"] = "lines"
+    kind: Literal["lines", "bars"]
     is_log: bool = False
+
+
+def lines(title: str, labels: Iterable[object], series: Mapping[str, Sequence[float]], *, is_log: bool = False) -> Plot:
+    """A line for each series, by name."""
+    return Plot(title, [*map(str, labels)], [Series(name, values) for name, values in series.items()], "lines", is_log)
+
+
+def bars(title: str, labels: Iterable[object], series: Mapping[str, Sequence[float]]) -> Plot:
+    """Bars for each series, by name."""
+    return Plot(title, [*map(str, labels)], [Series(name, values) for name, values in series.items()], "bars")
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 from transduce.data.batch import encode_pairs
 from transduce.decode.alignment import words_of
 from transduce.decode.forced import alignment_layer
-from transduce.html import Series
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Plot, Result
+from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
 from transduce.inspection.claims.lab import Lab, grammar, mean, watched
 
 GOOD, BETTER = 0.8, 0.1  # share of words, and how much above a guess by place
@@ -47,12 +46,11 @@ def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
         ("looked at most", "right source word"),
         [*marks.items(), ("the word at the same place (control)", control)],
         [
-            Plot(
+            bars(
                 "Share of target words whose right source word is found (layer.head; m: heads averaged)",
                 [name.replace("layer ", "").replace(", head ", ".").replace(", heads averaged", ".m") for name in marks]
                 + ["place"],
-                [Series("", [*marks.values(), control])],
-                "bars",
+                {"": [*marks.values(), control]},
             )
         ],
     )

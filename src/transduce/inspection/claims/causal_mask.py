@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 
 from transduce.decode.forced import twin
-from transduce.html import Series
-from transduce.inspection.claims import NOT_HERE, REFUTED, SHOWN, Plot, Result
+from transduce.inspection.claims import NOT_HERE, REFUTED, SHOWN, Result, bars
 from transduce.inspection.claims.lab import Lab
 from transduce.inspection.record import watch
 from transduce.model import Transformer
@@ -33,11 +32,10 @@ def run(lab: Lab, *, mask: bool = True, control_mask: bool = False) -> Result:
         ("decoder", "largest change of an earlier logit", "largest gradient from an earlier answer"),
         [("with the mask", change, gradient), ("without it (control)", control_change, control_gradient)],
         [
-            Plot(
+            bars(
                 "Largest change of earlier logits, by the place that was exchanged",
-                [str(j) for j in range(1, LENGTH)],
-                [Series("with the mask", by_place), Series("without", control_by_place)],
-                "bars",
+                range(1, LENGTH),
+                {"with the mask": by_place, "without": control_by_place},
             )
         ],
     )

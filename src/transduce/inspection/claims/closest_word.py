@@ -3,8 +3,7 @@
 import torch
 from torch.nn import functional as F
 
-from transduce.html import Series
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Plot, Result
+from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
 from transduce.inspection.claims.lab import Lab, watched
 
 
@@ -40,11 +39,10 @@ def run(lab: Lab, *, shared: bool = True, n_sentences: int = 60) -> Result:
         ("chosen by", "is what the model writes"),
         list(shares.items()),
         [
-            Plot(
+            bars(
                 "Share of steps where it is what the model writes",
                 ["dot product", "distance", "angle", "neighbour"],
-                [Series("", list(shares.values()))],
-                "bars",
+                {"": list(shares.values())},
             )
         ],
     )

@@ -8,8 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transduce.data.batch import encode_example
-from transduce.html import Series
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Plot, Result
+from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
 from transduce.inspection.claims.lab import Lab, mean, watched
 from transduce.inspection.edits import Edit
 from transduce.inspection.record import places
@@ -53,11 +52,10 @@ def run(lab: Lab, *, attention: bool = True, n_nouns: int = 24) -> Result:
             for i, row in enumerate(zip(cosines, told, control_cosines, control_told, strict=True))
         ],
         [
-            Plot(
+            bars(
                 "From the adjective's vector, by layer",
                 ["embedding", *(str(i + 1) for i in range(n_layers))],
-                [Series("cosine of two vectors", cosines), Series("gender of the noun told", told)],
-                "bars",
+                {"cosine of two vectors": cosines, "gender of the noun told": told},
             )
         ],
     )

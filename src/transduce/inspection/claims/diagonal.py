@@ -2,8 +2,7 @@
 
 from torch import Tensor
 
-from transduce.html import Series
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Plot, Result
+from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
 from transduce.inspection.claims.lab import Lab, mean, watched
 from transduce.model.attention import attention_weights
 
@@ -39,11 +38,10 @@ def run(lab: Lab, *, trained: bool = True, n_sentences: int = 60) -> Result:
         ("head", "words that look at themselves most"),
         [*shares.items(), ("no matrices (control)", control)],
         [
-            Plot(
+            bars(
                 "Share of words that look at themselves most (layer.head)",
                 [name.replace("layer ", "").replace(", head ", ".") for name in shares] + ["none"],
-                [Series("", [*shares.values(), control])],
-                "bars",
+                {"": [*shares.values(), control]},
             )
         ],
     )

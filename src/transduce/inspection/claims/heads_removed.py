@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from transduce.decode.forced import twin
-from transduce.html import Series
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Plot, Result
+from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, lines
 from transduce.inspection.claims.lab import Exam, Lab, examine, mean, watched
 from transduce.inspection.edits import Edit
 from transduce.inspection.record import places, watch
@@ -51,10 +50,10 @@ def run(lab: Lab, *, muted: bool = True, n_sentences: int = 100) -> Result:
         ("head", "mostly looks at", "translations unchanged without it", "loss without it"),
         [(f"{at} head {head}", jobs[at, head], exam.sentences, exam.loss) for (at, head), exam in alone.items()],
         [
-            Plot(
+            lines(
                 "Translations unchanged, by heads removed",
-                [str(n) for n in range(len(heads) + 1)],
-                [Series("least needed first", least_first), Series("most needed first", most_first)],
+                range(len(heads) + 1),
+                {"least needed first": least_first, "most needed first": most_first},
             )
         ],
     )

@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 
 from transduce.decode.forced import twin
-from transduce.html import Series
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Plot, Result
+from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
 from transduce.inspection.claims.lab import Lab, examine, watched
 
 
@@ -43,11 +42,10 @@ def run(lab: Lab, *, early: bool = True, exchanged: bool = True, n_sentences: in
             ("first and last layer exchanged (control)", other.pieces),
         ],
         [
-            Plot(
+            bars(
                 "Share of the model's own pieces predicted",
                 [f"layer {i + 1}" for i in range(n_layers)] + ["exchanged"],
-                [Series("", [*shares, other.pieces])],
-                "bars",
+                {"": [*shares, other.pieces]},
             )
         ],
     )

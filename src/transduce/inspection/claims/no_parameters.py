@@ -6,8 +6,7 @@ import math
 import torch
 from torch import Tensor
 
-from transduce.html import Series
-from transduce.inspection.claims import NOT_HERE, REFUTED, SHOWN, Plot, Result
+from transduce.inspection.claims import NOT_HERE, REFUTED, SHOWN, Result, bars
 from transduce.inspection.claims.lab import Lab, grammar, mean
 from transduce.inspection.claims.similar_words import kinds
 from transduce.model.attention import attention_weights
@@ -29,11 +28,10 @@ def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False, 
         ("word vectors", "weight on a word of the same class", "of another class", "on itself"),
         [("the model's", *here), ("exchanged at random (control)", *control)],
         [
-            Plot(
+            bars(
                 "Mean weight on another word",
                 ["same class", "another class"],
-                [Series("the model's vectors", here[:2]), Series("exchanged", control[:2])],
-                "bars",
+                {"the model's vectors": here[:2], "exchanged": control[:2]},
             )
         ],
     )

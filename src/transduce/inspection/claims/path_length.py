@@ -5,8 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from transduce.html import Series
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Plot, Result
+from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, lines
 from transduce.inspection.claims.lab import Lab
 from transduce.inspection.claims.layers_beside import D_MODEL, WINDOW, Lstm, Recurrent, SelfAttention
 
@@ -44,15 +43,10 @@ def run(lab: Lab, *, window: int | None = None, recurrent: bool = True) -> Resul
         ("layer", *(f"length {n}" for n in LENGTHS)),
         [(name, *values) for name, values in ratios.items()],
         [
-            Plot(
+            lines(
                 "Gradient to the first input / to the last but one, by length",
-                [str(n) for n in LENGTHS],
-                [
-                    Series("self-attention", attention),
-                    Series("RNN 0.9", vanishing),
-                    Series(f"RNN {GROWS}", exploding),
-                    Series("LSTM", lstm),
-                ],
+                LENGTHS,
+                {"self-attention": attention, "RNN 0.9": vanishing, f"RNN {GROWS}": exploding, "LSTM": lstm},
                 is_log=True,
             )
         ],

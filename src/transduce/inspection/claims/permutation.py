@@ -5,8 +5,7 @@ import copy
 import torch
 from torch import Tensor
 
-from transduce.html import Series
-from transduce.inspection.claims import NOT_HERE, REFUTED, SHOWN, Plot, Result
+from transduce.inspection.claims import NOT_HERE, REFUTED, SHOWN, Result, bars
 from transduce.inspection.claims.lab import Lab, grammar
 from transduce.inspection.record import bend
 from transduce.model import Transformer
@@ -35,7 +34,7 @@ def run(lab: Lab, *, order_counts: bool = False, control_knows_order: bool = Tru
         f"With positions the same shuffling changes the vectors by up to {with_them:.2g}.",
         ("encoder", "largest difference after shuffling", "largest number"),
         rows,
-        [Plot("Largest difference after shuffling", ["without", "with"], [Series("", [without, with_them])], "bars")],
+        [bars("Largest difference after shuffling", ["without", "with"], {"": [without, with_them]})],
     )
 
 

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from transduce.html import Series
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Plot, Result
+from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, lines
 from transduce.inspection.claims.lab import Lab
 from transduce.inspection.claims.layers_beside import Recurrent
 from transduce.model.attention import attention_weights
@@ -46,18 +45,13 @@ def run(lab: Lab, *, window: int | None = None, control_window: int | None = WIN
             ("self-attention, milliseconds", *times),
         ],
         [
-            Plot(
+            lines(
                 "Million operations, by words",
-                [str(n) for n in LENGTHS],
-                [Series(name.split(" (")[0], [value / 1e6 for value in values]) for name, values in counts.items()],
+                LENGTHS,
+                {name.split(" (")[0]: [value / 1e6 for value in values] for name, values in counts.items()},
                 is_log=True,
             ),
-            Plot(
-                "Milliseconds of self-attention, by words (noisy)",
-                [str(n) for n in LENGTHS],
-                [Series("", times)],
-                is_log=True,
-            ),
+            lines("Milliseconds of self-attention, by words (noisy)", LENGTHS, {"": times}, is_log=True),
         ],
     )
 

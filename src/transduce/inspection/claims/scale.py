@@ -5,8 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from transduce.html import Series
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Plot, Result
+from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, lines
 from transduce.inspection.claims.lab import Lab, grammar
 from transduce.inspection.trace import trace
 
@@ -43,15 +42,13 @@ def run(lab: Lab, *, scaled: bool = True, control_scaled: bool = False) -> Resul
         ("scores", "spread (standard deviation)", "largest weight", "gradient of the softmax"),
         rows,
         [
-            Plot(
-                "Spread of scores, by d_k",
-                labels,
-                [Series("divided", [x[0] for x in here]), Series("not", [x[0] for x in control])],
+            lines(
+                "Spread of scores, by d_k", labels, {"divided": [x[0] for x in here], "not": [x[0] for x in control]}
             ),
-            Plot(
+            lines(
                 "Gradient of the softmax, by d_k",
                 labels,
-                [Series("divided", [x[2] for x in here]), Series("not", [x[2] for x in control])],
+                {"divided": [x[2] for x in here], "not": [x[2] for x in control]},
             ),
         ],
     )

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transduce.html import Series
-from transduce.inspection.claims import NOT_HERE, REFUTED, SHOWN, Plot, Result
+from transduce.inspection.claims import NOT_HERE, REFUTED, SHOWN, Result, lines
 from transduce.inspection.claims.lab import Lab
 from transduce.inspection.claims.layers_beside import D_MODEL, Recurrent, SelfAttention
 
@@ -42,10 +41,10 @@ def run(lab: Lab, *, one_by_one: bool = False, control_waits: bool = True, tries
         ("layer", *(f"chain at {n}" for n in LENGTHS), *(f"ms at {n}" for n in LENGTHS)),
         [(name, *map(float, chains[name]), *times[name]) for name in layers],
         [
-            Plot(
+            lines(
                 title,
-                [str(n) for n in LENGTHS],
-                [Series(name.split(",")[0].split(" (")[0], list(map(float, v))) for name, v in values.items()],
+                LENGTHS,
+                {name.split(",")[0].split(" (")[0]: list(map(float, v)) for name, v in values.items()},
                 is_log=True,
             )
             for title, values in (

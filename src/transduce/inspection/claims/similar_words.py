@@ -5,8 +5,7 @@ from functools import cache
 import torch
 from torch.nn import functional as F
 
-from transduce.html import Series
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Plot, Result
+from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
 from transduce.inspection.claims.lab import Lab
 from transduce.text.grammar import lexicon
 
@@ -43,11 +42,10 @@ def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False) 
         ),
         [("the model's", *here[:4]), ("exchanged at random (control)", *control[:4])],
         [
-            Plot(
+            bars(
                 "Share of words whose nearest word is of the same",
                 ["class", "kind (nouns)"],
-                [Series("the model's vectors", here[:2]), Series("exchanged", control[:2])],
-                "bars",
+                {"the model's vectors": here[:2], "exchanged": control[:2]},
             )
         ],
     )

@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from transduce.html import Series
-from transduce.inspection.claims import NOT_HERE, REFUTED, SHOWN, Plot, Result
+from transduce.inspection.claims import NOT_HERE, REFUTED, SHOWN, Result, lines
 from transduce.inspection.claims.lab import Lab
 from transduce.model.positions import sinusoids
 
@@ -30,10 +29,10 @@ def run(lab: Lab, *, table: str = "sinusoids", control_table: str = "random") ->
         ("shift k", "relative error, sinusoids", "relative error, random vectors (control)"),
         [(str(k), *errors) for k, *errors in zip(SHIFTS, fits, control_fits, strict=True)],
         [
-            Plot(
+            lines(
                 "Dot product of two positions, by distance",
-                [str(i) for i in range(0, 120, 4)],
-                [Series("sinusoids", near[:120:4]), Series("random vectors", control_near[:120:4])],
+                range(0, 120, 4),
+                {"sinusoids": near[:120:4], "random vectors": control_near[:120:4]},
             )
         ],
     )

@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 
 from transduce.decode.forced import twin
-from transduce.html import Series
-from transduce.inspection.claims import NOT_HERE, REFUTED, SHOWN, Plot, Result
+from transduce.inspection.claims import NOT_HERE, REFUTED, SHOWN, Result, bars
 from transduce.inspection.claims.lab import Lab, grammar
 from transduce.inspection.record import watch
 from transduce.model import Transformer
@@ -31,11 +30,10 @@ def run(lab: Lab, *, mask: bool = True, control_mask: bool = False, n_sentences:
         ("one pass over the target", "largest difference of a logit", "steps"),
         [("with the mask", max(here), n_steps), ("without it (control)", max(control), n_steps)],
         [
-            Plot(
+            bars(
                 "Largest difference, by sentence",
                 [str(i + 1) for i in range(n_sentences)],
-                [Series("with the mask", here), Series("without", control)],
-                "bars",
+                {"with the mask": here, "without": control},
             )
         ],
     )

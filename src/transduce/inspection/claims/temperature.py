@@ -5,8 +5,7 @@ from itertools import pairwise
 import torch
 
 from transduce.decode.sample import Sampling, reshape_distribution
-from transduce.html import Series
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Plot, Result
+from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
 from transduce.inspection.claims.lab import Lab, grammar, watched
 
 TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -48,14 +47,11 @@ def run(lab: Lab, *, applied: bool = True, n_sentences: int = 20) -> Result:
             ("3 added to all scores (control)", control, 1.0, ""),
         ],
         [
-            Plot(
+            bars(
                 "Mean entropy of the next piece, nats, by temperature",
                 [f"{t:g}" for t in TEMPERATURES],
-                [Series("", entropies)],
-                "bars",
+                {"": entropies},
             ),
-            Plot(
-                "Share of draws equal to greedy search", [f"{t:g}" for t in TEMPERATURES], [Series("", equal)], "bars"
-            ),
+            bars("Share of draws equal to greedy search", [f"{t:g}" for t in TEMPERATURES], {"": equal}),
         ],
     )

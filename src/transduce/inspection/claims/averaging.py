@@ -1,0 +1,63 @@
+"""Averaging the last checkpoints helps (section 6.1)."""
+
+import copy
+
+from torch import Tensor
+
+from transduce.checkpoint import average
+from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
+from transduce.inspection.claims.lab import Lab, exam_set, examine, mean
+from transduce.inspection.claims.variants import SEEDS
+
+LAST, EVERY = 5, 10
+RECIPE = {"schedule": "inverse_sqrt", "learning_rate": 0.006, "steps": 240}
+
+
+def run(lab: Lab, *, averaged: bool = True, seeds: tuple[int, ...] = SEEDS) -> Result:
+    """The last five checkpoints while the rate is high: each by itself, and their average; and of different trainings."""
+    trained = [lab.train(recipe=RECIPE, seed=seed, keep_every=EVERY) for seed in seeds]
+    model = copy.deepcopy(trained[0].translator.model)
+
+    def loss(*weights: dict[str, Tensor]) -> float:
+        model.load_state_dict(
+            average(weights) if averaged else weights[-1], strict=False
+        )  # a shared matrix is there once
+        return examine(model, exam_set()).loss
+
+    singles = [[loss(weights) for weights in each.kept[-LAST:]] for each in trained]
+    together = [loss(*each.kept[-LAST:]) for each in trained]
+    mixed = loss(*(each.kept[-1] for each in trained))
+    beats_mean = sum(whole < mean(each) for whole, each in zip(together, singles, strict=True))
+    beats_last = sum(whole < each[-1] for whole, each in zip(together, singles, strict=True))
+    if mixed < 2 * mean(together):
+        verdict = NOT_HERE
+    else:
+        verdict = (
+            SHOWN
+            if beats_mean == beats_last == len(seeds)
+            else IN_PART
+            if beats_mean + beats_last > len(seeds)
+            else REFUTED
+        )
+    return Result(
+        verdict,
+        f"The average of the last {LAST} checkpoints is better than the last one in {beats_last} of {len(seeds)} "
+        f"trainings and better than their mean in {beats_mean}: {mean(together):.3f} against "
+        f"{mean([each[-1] for each in singles]):.3f} "
+        f"and {mean([mean(each) for each in singles]):.3f}; the best single one has "
+        f"{mean([min(each) for each in singles]):.3f} on average.",
+        f"Averaging models of different trainings gives {mixed:.2f}: averaging by itself does no good, "
+        "checkpoints of one training lie close together.",
+        ("training", *(f"checkpoint {i + 1}" for i in range(LAST)), "their average"),
+        [
+            *((f"seed {seed}", *each, whole) for seed, each, whole in zip(seeds, singles, together, strict=True)),
+            ("different seeds (control)", *[""] * LAST, mixed),
+        ],
+        [
+            bars(
+                "Loss on unseen sentences",
+                [f"seed {seed}" for seed in seeds],
+                {"mean of the five": [mean(each) for each in singles], "their average": together},
+            )
+        ],
+    )

@@ -1,0 +1,61 @@
+"""Beam search finds better translations than greedy search."""
+
+from transduce.decode.translator import Translator
+from transduce.evaluate import exact_match
+from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars, toy
+from transduce.inspection.claims.lab import TEST_SEED, Lab, grammar
+from transduce.text.corpus import Pair
+
+WIDTHS = (1, 2, 4, 8)
+HALF_TRAINED = {"steps": 130, "warmup_steps": 60}
+
+
+def run(lab: Lab, *, widths: tuple[int, ...] = WIDTHS, n_sentences: int = 150) -> Result:
+    """A half-trained small model, which is unsure, and a finished one: what does a wider search find, and is it right?"""
+    young = lab.train(recipe=HALF_TRAINED).translator
+    students = {
+        "half-trained small model": (young, list(toy.sentences(n_sentences, TEST_SEED, "held-out"))),
+        "finished model": (lab.grammarian, grammar(n_sentences)),
+    }
+    found = {name: [searched(*student, width) for width in widths] for name, student in students.items()}
+    rows = [
+        (f"{name}, beam {width}", *row)
+        for name, results in found.items()
+        for width, row in zip(widths, results, strict=True)
+    ]
+    first, last = found["half-trained small model"][0], found["half-trained small model"][-1]
+    finds, helps = max(row[0] for row in found["half-trained small model"]) > 0.02, last[2] > first[2] + 0.01
+    if first[0] > 0:
+        verdict = NOT_HERE  # beam 1 must be greedy search itself
+    else:
+        verdict = SHOWN if finds and helps else IN_PART if finds or helps else REFUTED
+    return Result(
+        verdict,
+        f"For a half-trained model beam {widths[-1]} finds a translation the model itself scores higher than the "
+        f"greedy one in {last[0]:.0%} of sentences: errors of the search, not of the model. Exact translations go "
+        "from "
+        f"{first[2]:.1%} to {last[2]:.1%}. For a finished model it is {found['finished model'][-1][0]:.0%}, and "
+        f"{found['finished model'][0][2]:.1%} to {found['finished model'][-1][2]:.1%}.",
+        f"Beam 1 is greedy search: it finds something better in {first[0]:.0%}. In {last[1]:.0%} of sentences the "
+        "right translation scores lower than what was found: errors of the model, which no search repairs.",
+        ("search", "scored higher than greedy", "right one scored lower", "exact"),
+        rows,
+        [
+            bars(title, widths, {name: [row[place] for row in results] for name, results in found.items()})
+            for title, place in (
+                ("Share of sentences scored higher than greedy, by beam", 0),
+                ("Share of exact translations, by beam", 2),
+            )
+        ],
+    )
+
+
+def searched(translator: Translator, pairs: list[Pair], beam: int) -> tuple[float, float, float]:
+    """The share scored higher than the greedy translation, the share where the reference scores lower, and of exact ones."""
+    texts = [pair.source for pair in pairs]
+    greedy, found = (translator.translate(texts, beam=width) for width in (1, beam))
+    references = translator.score([(pair.source, pair.target) for pair in pairs])
+    better = sum(b.score > a.score + 1e-4 for a, b in zip(greedy, found, strict=True))
+    wrong = sum(b.score > r.score + 1e-4 for b, r in zip(found, references, strict=True))
+    exact = exact_match([each.text for each in found], [pair.target for pair in pairs]).value / 100
+    return better / len(pairs), wrong / len(pairs), exact

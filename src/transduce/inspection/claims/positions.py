@@ -1,0 +1,59 @@
+"""Learned positions do as well as sinusoids (Table 3, E); and what happens beyond the length of training?"""
+
+from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
+from transduce.inspection.claims.lab import Lab, apart, exam_set, examine, mean
+from transduce.inspection.claims.variants import SEEDS, Variants, has_learnt, losses, train_each
+from transduce.inspection.record import bend
+from transduce.model import Transformer
+
+NESTED = ((0, 1), (2, 2), (3, 3))  # phrases within each phrase: as trained, longer, much longer
+
+
+def no_positions(model: Transformer) -> None:
+    """Take positions away."""
+    bend(model, [{"op": "no_positions"}])
+
+
+def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS) -> Result:
+    """Three seeds each of sinusoids, learned vectors and no positions; the exam as in training, and with longer sentences."""
+    blind = {"bend": no_positions}
+    variants: Variants = {
+        "sinusoids": {} if sinusoidal else blind,
+        "learned": {"shape": {"positions": "learned", "max_positions": 64}},
+        "none (control)": blind,
+    }
+    exams = train_each(lab, variants, seeds)
+    sines, learned, none = (losses(each) for each in exams.values())
+    models = {name: lab.train(**changes, seed=seeds[0]).translator.model for name, changes in variants.items()}
+    shares = {
+        name: [examine(model, exam_set(150, nested)).pieces for nested in NESTED] for name, model in models.items()
+    }
+    equal = not apart(sines, learned) and not apart(learned, sines)
+    extrapolates = shares["sinusoids"][1] > 0.9 * shares["sinusoids"][0]
+    is_learnt = has_learnt(exams["learned"])
+    if not is_learnt or not (apart(sines, none) or apart(learned, none)):
+        verdict = NOT_HERE
+    else:
+        verdict = SHOWN if equal and extrapolates else IN_PART if equal or extrapolates else REFUTED
+    names = ("as long as in training", "longer", "much longer")
+    return Result(
+        verdict,
+        f"On lengths seen in training sinusoids have a loss of {mean(sines):.3f}, learned positions "
+        f"{mean(learned):.3f}: {'no clear difference' if equal else 'a clear difference'}. On longer sentences "
+        f"{shares['sinusoids'][1]:.0%} and {shares['learned'][1]:.0%} of pieces are right, on much longer ones "
+        f"{shares['sinusoids'][2]:.0%} and {shares['learned'][2]:.0%}: "
+        f"that sinusoids 'may' reach beyond the trained length is {'seen' if extrapolates else 'not seen'} here.",
+        f"Without any positions the loss is {mean(none):.2f}.",
+        ("positions", "loss, mean of the seeds", "from", "to", *(f"right pieces, {name}" for name in names)),
+        [
+            (name, mean(losses(each)), min(losses(each)), max(losses(each)), *shares[name])
+            for name, each in exams.items()
+        ],
+        [
+            bars(
+                "Share of right pieces, by length of the sentences",
+                names,
+                shares,
+            )
+        ],
+    )

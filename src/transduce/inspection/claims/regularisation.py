@@ -1,0 +1,64 @@
+"""Dropout helps against overfitting; label smoothing hurts perplexity and helps accuracy (Table 3, D; section 5.4)."""
+
+import math
+
+from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
+from transduce.inspection.claims.lab import Lab, apart, mean
+from transduce.inspection.claims.variants import SEEDS, has_learnt, losses, plot, rows, train_each
+
+VARIANTS = {
+    "neither": (0.0, 0.0),
+    "dropout 0.1": (0.1, 0.0),
+    "dropout 0.3": (0.3, 0.0),
+    "smoothing 0.1": (0.0, 0.1),
+}
+
+
+def run(lab: Lab, *, n_pairs: int = 250, is_changed: bool = True, seeds: tuple[int, ...] = SEEDS) -> Result:
+    """A small model and only 250 sentences to learn from, so that it can learn them by heart; 400 new ones to be examined on."""
+    changed = {
+        name: {
+            "shape": {"dropout": dropout if is_changed else 0.0},
+            "recipe": {"label_smoothing": smoothing if is_changed else 0.0},
+        }
+        for name, (dropout, smoothing) in VARIANTS.items()
+    }
+    exams = train_each(lab, changed, seeds, n_pairs=n_pairs)
+    exact = {name: [exam.sentences for exam in each] for name, each in exams.items()}
+    plain, smooth = losses(exams["neither"]), losses(exams["smoothing 0.1"])
+    found = {
+        "dropout lowers the loss": any(apart(losses(exams[name]), plain) for name in ("dropout 0.1", "dropout 0.3")),
+        "smoothing raises perplexity": apart(plain, smooth),
+        "smoothing gives more exact sentences": apart(exact["neither"], exact["smoothing 0.1"]),
+    }
+    against = {
+        "dropout raises the loss": apart(plain, losses(exams["dropout 0.1"])),
+        "smoothing lowers perplexity": apart(smooth, plain),
+        "smoothing gives fewer exact sentences": apart(exact["smoothing 0.1"], exact["neither"]),
+    }
+    if not any(map(has_learnt, exams.values())):
+        verdict = NOT_HERE
+    elif all(found.values()):
+        verdict = SHOWN
+    else:
+        verdict = IN_PART if any(found.values()) else REFUTED if any(against.values()) else NOT_HERE
+    names = [name for name, holds in (found | against).items() if holds]
+    return Result(
+        verdict,
+        f"Clear in every seed: {'; '.join(names) or 'nothing'}. Perplexity is {math.exp(mean(plain)):.2f} with "
+        f"neither, {math.exp(mean(losses(exams['dropout 0.1']))):.2f} with dropout 0.1, "
+        f"{math.exp(mean(smooth)):.2f} with smoothing 0.1; exact sentences {mean(exact['neither']):.1%}, "
+        f"{mean(exact['dropout 0.1']):.1%}, {mean(exact['smoothing 0.1']):.1%}.",
+        f"The control is chance: three seeds with neither differ by {max(plain) - min(plain):.3f} in the loss, "
+        "and only what every seed shows counts.",
+        ("model", "loss, mean of the seeds", "from", "to", "exact sentences"),
+        rows(exams),
+        [
+            plot(exams),
+            bars(
+                "Share of exact sentences, mean of the seeds",
+                list(exams),
+                {"": [mean(each) for each in exact.values()]},
+            ),
+        ],
+    )

@@ -1,0 +1,88 @@
+"""What residual connections and norms are for: without them training is worse."""
+
+from torch import Tensor, nn
+
+from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, lines
+from transduce.inspection.claims.lab import Lab, apart, mean
+from transduce.inspection.claims.variants import HEADERS, SEEDS, Variants, has_learnt, losses, rows, train_each
+from transduce.model import Transformer
+from transduce.model.layers import AddAndNorm
+
+SHAPE = {"n_layers": 4}
+
+
+class OnlyNorm(nn.Module):
+    """LayerNorm(Sublayer(x)): the residual is gone."""
+
+    def __init__(self, whole: AddAndNorm) -> None:
+        super().__init__()
+        self.norm = whole.norm
+
+    def input(self, x: Tensor) -> Tensor:
+        """As it is."""
+        return x
+
+    def forward(self, x: Tensor, sublayer: Tensor) -> Tensor:
+        """What the sub-layer answered, normalised."""
+        return self.norm(sublayer)
+
+
+class OnlyAdd(OnlyNorm):
+    """x + Sublayer(x): the norm is gone."""
+
+    def forward(self, x: Tensor, sublayer: Tensor) -> Tensor:
+        """The sum."""
+        return x + sublayer
+
+
+def without_residuals(model: Transformer) -> None:
+    """Replace every add & norm by the norm alone."""
+    _replace(model, OnlyNorm)
+
+
+def without_norms(model: Transformer) -> None:
+    """Replace every add & norm by the sum alone."""
+    _replace(model, OnlyAdd)
+
+
+def as_it_is(model: Transformer) -> None:
+    """Change nothing."""
+
+
+def _replace(model: Transformer, kind: type[OnlyNorm]) -> None:
+    for layer in [*model.encoder, *model.decoder.layers]:
+        for name, part in list(layer.named_children()):
+            if isinstance(part, AddAndNorm):
+                setattr(layer, name, kind(part))
+
+
+def run(lab: Lab, *, removed: bool = True, seeds: tuple[int, ...] = SEEDS[:2]) -> Result:
+    """Four layers in each stack, trained alike: whole, without residuals, without norms."""
+    bends = {"whole": as_it_is, "without residuals": without_residuals, "without norms": without_norms}
+    variants: Variants = {name: {"bend": bend if removed else as_it_is, "shape": SHAPE} for name, bend in bends.items()}
+    exams = train_each(lab, variants, seeds)
+    whole, no_residuals, no_norms = (losses(each) for each in exams.values())
+    worse = [apart(whole, each) for each in (no_residuals, no_norms)]
+    better = [apart(each, whole) for each in (no_residuals, no_norms)]
+    if not has_learnt(exams["whole"]):
+        verdict = NOT_HERE
+    else:
+        verdict = SHOWN if all(worse) else IN_PART if any(worse) else REFUTED if any(better) else NOT_HERE
+    curves = {name: lab.train(**changes, seed=seeds[0]).losses for name, changes in variants.items()}
+    every = max(1, len(curves["whole"]) // 24)
+    return Result(
+        verdict,
+        f"After the same steps the whole model has a loss of {mean(whole):.2f}; without residual connections it "
+        f"is {mean(no_residuals):.2f}, without norms {mean(no_norms):.2f}.",
+        "The control is the whole model, trained alike: it translates "
+        f"{mean([exam.sentences for exam in exams['whole']]):.0%} of new sentences exactly.",
+        HEADERS,
+        rows(exams),
+        [
+            lines(
+                "Loss in training, by step (first seed)",
+                range(0, len(curves["whole"]), every),
+                {name: list(curve[::every]) for name, curve in curves.items()},
+            )
+        ],
+    )
