@@ -4,8 +4,11 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.app.conftest import Run
-from transduce.inspection.claims import claims
+from transduce.checkpoint import ModelFolder, save_model
+from transduce.inspection.claims import VERDICTS, claims
 
 
 def test_left_alone_it_lists_every_claim(transduce: Run) -> None:
@@ -50,3 +53,35 @@ def test_what_cannot_be_asked_is_said(transduce: Run) -> None:
     assert transduce("claims", "layers", "--fast") == (2, "", "transduce: give names, --fast or --all: one of them\n")
     said = "transduce: --html shows results: give names of claims, --fast or --all\n"
     assert transduce("claims", "--html", "x.html") == (2, "", said)
+
+
+def test_the_fast_claims_run_together(transduce: Run) -> None:
+    code, out, err = transduce("claims", "--fast", "--json")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert code == 0, err
+    assert [each["name"] for each in found] == [name for name, claim in claims().items() if claim.is_fast]
+    assert {each["verdict"] for each in found} <= set(VERDICTS)
+    assert sum(each["verdict"] == "shown" for each in found) > len(found) / 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+def test_all_claims_run_and_their_page_has_every_one(transduce: Run, tmp_path: Path) -> None:
+    code, out, err = transduce("claims", "--all", "--html", tmp_path / "all.html")
+    assert code == 0, err
+    page = (tmp_path / "all.html").read_text()
+    for claim in claims().values():
+        assert f'<section id="{claim.name}">' in page
+        assert claim.name in out
+
+
+def test_a_model_that_does_not_know_the_grammar_is_looked_into_all_the_same(
+    transduce: Run, untrained_folder: ModelFolder, tmp_path: Path
+) -> None:
+    """What needs sentences whose truth is known takes the built-in model; what needs none takes this one."""
+    save_model(tmp_path / "model", untrained_folder)
+    names = ("causal_mask", "alignment", "diagonal")
+    code, out, err = transduce("claims", *names, "--json", "-m", tmp_path / "model")
+    assert code == 0, err
+    verdicts = {found["name"]: found["verdict"] for found in map(json.loads, out.splitlines())}
+    assert (verdicts["causal_mask"], verdicts["alignment"]) == ("shown", "shown")

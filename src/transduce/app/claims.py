@@ -75,13 +75,17 @@ def run_claims(model: Path | None, wanted: Sequence[Claim], html: Path | None, a
 
 def experiments(model: Path | None, wanted: Sequence[Claim], console: Console) -> Iterator[tuple[Claim, Result, float]]:
     """Each claim with its result and how long it took; which one is running is said on the console."""
+    import torch
+
     from transduce.inspection.claims.lab import Lab
 
-    lab = Lab(model)
+    lab, n_threads = Lab(model), torch.get_num_threads()
+    torch.set_num_threads(1)  # models are so small that threads would mostly wait for each other
     for number, claim in enumerate(wanted, start=1):
         console.print(f"{number}/{len(wanted)}  {claim.name}: {claim.title}", style="dim", highlight=False)
         start = time.perf_counter()
         yield claim, claim.run(lab), time.perf_counter() - start
+    torch.set_num_threads(n_threads)
 
 
 def show(results: Mapping[str, Result], console: Console) -> None:

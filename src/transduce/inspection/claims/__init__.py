@@ -57,6 +57,20 @@ class Result:
     plots: Sequence[Plot]
 
 
+def judge(control: bool, *found: bool) -> Verdict:
+    """The verdict of an experiment: whether its control behaves, without which nothing can be said, and what was found."""
+    if not control:
+        return NOT_HERE
+    return SHOWN if all(found) else IN_PART if any(found) else REFUTED
+
+
+def compare(learnt: bool, found: Sequence[bool], against: Sequence[bool]) -> Verdict:
+    """The verdict on models side by side: whether they learnt at all, what is clear as claimed, and what is clear against it."""
+    if not learnt or not any((*found, *against)):
+        return NOT_HERE
+    return REFUTED if not any(found) else SHOWN if all(found) else IN_PART
+
+
 @dataclass(frozen=True)
 class Claim:
     """A claim in words: who says it where, what is done to test it, which control would fail, and what would refute it."""

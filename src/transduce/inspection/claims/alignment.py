@@ -3,7 +3,7 @@
 from transduce.data.batch import encode_pairs
 from transduce.decode.alignment import words_of
 from transduce.decode.forced import alignment_layer
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
+from transduce.inspection.claims import Result, bars, judge
 from transduce.inspection.claims.lab import Lab, grammar, mean, watched
 
 GOOD, BETTER = 0.8, 0.1  # share of words, and how much above a guess by place
@@ -34,9 +34,7 @@ def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
     chosen = marks[f"layer {alignment_layer(translator.model.config.n_layers)}, heads averaged"]
     best = max(marks, key=marks.__getitem__)
     enough = max(GOOD, control + BETTER)
-    verdict = (
-        NOT_HERE if control > 1 - BETTER else SHOWN if chosen > enough else IN_PART if marks[best] > enough else REFUTED
-    )
+    verdict = judge(control < 1 - BETTER, chosen > enough, marks[best] > enough)
     return Result(
         verdict,
         "In the layer that aligns, its heads averaged, the most attended source word is the right one for "

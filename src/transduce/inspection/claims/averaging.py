@@ -5,7 +5,7 @@ import copy
 from torch import Tensor
 
 from transduce.checkpoint import average
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
+from transduce.inspection.claims import Result, bars, judge
 from transduce.inspection.claims.lab import Lab, exam_set, examine, mean
 from transduce.inspection.claims.variants import SEEDS
 
@@ -29,16 +29,7 @@ def run(lab: Lab, *, averaged: bool = True, seeds: tuple[int, ...] = SEEDS) -> R
     mixed = loss(*(each.kept[-1] for each in trained))
     beats_mean = sum(whole < mean(each) for whole, each in zip(together, singles, strict=True))
     beats_last = sum(whole < each[-1] for whole, each in zip(together, singles, strict=True))
-    if mixed < 2 * mean(together):
-        verdict = NOT_HERE
-    else:
-        verdict = (
-            SHOWN
-            if beats_mean == beats_last == len(seeds)
-            else IN_PART
-            if beats_mean + beats_last > len(seeds)
-            else REFUTED
-        )
+    verdict = judge(mixed > 2 * mean(together), beats_mean == len(seeds), beats_last == len(seeds))
     return Result(
         verdict,
         f"The average of the last {LAST} checkpoints is better than the last one in {beats_last} of {len(seeds)} "

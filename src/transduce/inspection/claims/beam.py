@@ -2,7 +2,7 @@
 
 from transduce.decode.translator import Translator
 from transduce.evaluate import exact_match
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars, toy
+from transduce.inspection.claims import Result, bars, judge, toy
 from transduce.inspection.claims.lab import TEST_SEED, Lab, grammar
 from transduce.text.corpus import Pair
 
@@ -25,10 +25,7 @@ def run(lab: Lab, *, widths: tuple[int, ...] = WIDTHS, n_sentences: int = 150) -
     ]
     first, last = found["half-trained small model"][0], found["half-trained small model"][-1]
     finds, helps = max(row[0] for row in found["half-trained small model"]) > 0.02, last[2] > first[2] + 0.01
-    if first[0] > 0:
-        verdict = NOT_HERE  # beam 1 must be greedy search itself
-    else:
-        verdict = SHOWN if finds and helps else IN_PART if finds or helps else REFUTED
+    verdict = judge(first[0] == 0, finds, helps)  # beam 1 must be greedy search itself
     return Result(
         verdict,
         f"For a half-trained model beam {widths[-1]} finds a translation the model itself scores higher than the "

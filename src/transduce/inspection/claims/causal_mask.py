@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from transduce.decode.forced import twin
-from transduce.inspection.claims import NOT_HERE, REFUTED, SHOWN, Result, bars
+from transduce.inspection.claims import Result, bars, judge
 from transduce.inspection.claims.lab import Lab
 from transduce.inspection.record import watch
 from transduce.model import Transformer
@@ -18,10 +18,7 @@ def run(lab: Lab, *, mask: bool = True, control_mask: bool = False) -> Result:
     (change, gradient, by_place), (control_change, control_gradient, control_by_place) = (
         leaks(lab.translator.model, has_mask) for has_mask in (mask, control_mask)
     )
-    if min(control_change, control_gradient) < SEEN:
-        verdict = NOT_HERE
-    else:
-        verdict = SHOWN if change == gradient == 0 else REFUTED
+    verdict = judge(min(control_change, control_gradient) > SEEN, change == gradient == 0)
     return Result(
         verdict,
         f"Another piece at any of {LENGTH - 1} places changes the logits before it by {change:.2g}"

@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional as F
 
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
+from transduce.inspection.claims import Result, bars, judge
 from transduce.inspection.claims.lab import Lab, watched
 
 
@@ -25,10 +25,7 @@ def run(lab: Lab, *, shared: bool = True, n_sentences: int = 60) -> Result:
         }
     shares = {name: (found == written).float().mean().item() for name, found in by.items()}
     dot, distance, angle, control = shares.values()
-    if control > 0.5:
-        verdict = NOT_HERE
-    else:
-        verdict = REFUTED if dot < 1 else SHOWN if min(distance, angle) > 0.99 else IN_PART
+    verdict = judge(control < 0.5, dot == 1, dot == 1 and min(distance, angle) > 0.99)
     return Result(
         verdict,
         f"The piece that is written has the largest dot product with the decoder's vector in {dot:.0%} of "

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transduce.data.batch import encode_example
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
+from transduce.inspection.claims import Result, bars, judge
 from transduce.inspection.claims.lab import Lab, mean, watched
 from transduce.inspection.edits import Edit
 from transduce.inspection.record import places
@@ -23,16 +23,7 @@ def run(lab: Lab, *, attention: bool = True, n_nouns: int = 24) -> Result:
     here, control = (measured(lab, [] if has_it else mute_all(lab), n_nouns) for has_it in (attention, False))
     (cosines, told), (control_cosines, control_told) = here, control
     n_layers = len(cosines) - 1
-    moves, knows = cosines[-1] < 0.99, told[-1] > 0.8
-    verdict = (
-        NOT_HERE
-        if control_cosines[-1] < 0.9999
-        else SHOWN
-        if moves and knows
-        else IN_PART
-        if moves or knows
-        else REFUTED
-    )
+    verdict = judge(control_cosines[-1] > 0.9999, cosines[-1] < 0.99, told[-1] > 0.8)
     return Result(
         verdict,
         f"Before the first layer an adjective has one vector, whatever follows. After layer {n_layers} the cosine "

@@ -1,6 +1,6 @@
 """Deeper and wider models are better (Table 3, C)."""
 
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result
+from transduce.inspection.claims import Result, compare
 from transduce.inspection.claims.lab import Lab, apart, mean
 from transduce.inspection.claims.variants import HEADERS, NARROW, SEEDS, has_learnt, losses, plot, rows, train_each
 
@@ -21,12 +21,8 @@ def run(lab: Lab, *, is_size_changed: bool = True, seeds: tuple[int, ...] = SEED
     against = [name for name in SMALLER if apart(losses(exams[name]), base)] + [
         name for name in LARGER if apart(base, losses(exams[name]))
     ]
-    if not has_learnt(exams[BASE]):
-        verdict = NOT_HERE
-    elif not as_said:
-        verdict = REFUTED if against else NOT_HERE
-    else:
-        verdict = SHOWN if len(as_said) == len(SMALLER) + len(LARGER) else IN_PART
+    is_as_said = [name in as_said for name in (*SMALLER, *LARGER)]
+    verdict = compare(has_learnt(exams[BASE]), is_as_said, [bool(against)])
     return Result(
         verdict,
         f"The base has a loss of {mean(base):.3f}. As the paper says, clearly: {', '.join(as_said) or 'none'}. "

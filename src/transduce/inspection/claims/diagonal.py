@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
+from transduce.inspection.claims import Result, bars, judge
 from transduce.inspection.claims.lab import Lab, mean, watched
 from transduce.model.attention import attention_weights
 
@@ -24,10 +24,7 @@ def run(lab: Lab, *, trained: bool = True, n_sentences: int = 60) -> Result:
                 )
     shares, control = {name: mean(values) for name, values in heads.items()}, mean(bare)
     n_high = sum(share > HALF for share in shares.values())
-    if control < 1 - HALF / 2:
-        verdict = NOT_HERE
-    else:
-        verdict = SHOWN if n_high == len(shares) else IN_PART if n_high > HALF * len(shares) else REFUTED
+    verdict = judge(control > 1 - HALF / 2, n_high == len(shares), n_high > HALF * len(shares))
     return Result(
         verdict,
         f"In {n_high} of {len(shares)} heads of the encoder most words look at themselves most. Over all heads "

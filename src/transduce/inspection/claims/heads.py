@@ -1,6 +1,6 @@
 """Several heads are better than one, too many are not (Table 3, A)."""
 
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result
+from transduce.inspection.claims import Result, compare
 from transduce.inspection.claims.lab import Lab, apart, mean
 from transduce.inspection.claims.variants import HEADERS, NARROW, SEEDS, has_learnt, losses, plot, rows, train_each
 
@@ -15,12 +15,9 @@ def run(lab: Lab, *, counts: tuple[int, ...] = COUNTS, seeds: tuple[int, ...] = 
     found = [losses(each) for each in exams.values()]
     best = min(range(len(found)), key=lambda i: mean(found[i]))
     more_helps, too_many_hurt = apart(found[best], found[0]), apart(found[best], found[-1])
-    if not has_learnt(list(exams.values())[best]):
-        verdict = NOT_HERE
-    elif apart(found[0], [value for each in found[1:] for value in each]):
-        verdict = REFUTED
-    else:
-        verdict = SHOWN if more_helps and too_many_hurt else IN_PART if more_helps or too_many_hurt else NOT_HERE
+    is_best_alone = apart(found[0], [value for each in found[1:] for value in each])
+    as_said = [] if is_best_alone else [more_helps, too_many_hurt]
+    verdict = compare(has_learnt(list(exams.values())[best]), as_said, [is_best_alone])
     return Result(
         verdict,
         f"The lowest loss has {counts[best]} heads: {mean(found[best]):.3f}, against {mean(found[0]):.3f} with "

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from transduce.decode.forced import twin
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, lines
+from transduce.inspection.claims import Result, judge, lines
 from transduce.inspection.claims.lab import Exam, Lab, examine, mean, watched
 from transduce.inspection.edits import Edit
 from transduce.inspection.record import places, watch
@@ -36,10 +36,7 @@ def run(lab: Lab, *, muted: bool = True, n_sentences: int = 100) -> Result:
     n_together = max(n for n, share in enumerate(least_first) if share >= whole.sentences - TOGETHER)
     jobs = job_of_each(lab, n_sentences // 4)
     is_most = (n_alone > len(heads) / 2, n_together > len(heads) / 2, len(set(jobs.values())) > 2)
-    if most_first[len(heads) // 2] > whole.sentences / 2:
-        verdict = NOT_HERE
-    else:
-        verdict = SHOWN if all(is_most) else IN_PART if any(is_most) else REFUTED
+    verdict = judge(most_first[len(heads) // 2] < whole.sentences / 2, *is_most)
     return Result(
         verdict,
         f"Of {len(heads)} heads {n_alone} can be muted one at a time and at least {1 - ALONE:.0%} of translations "

@@ -1,6 +1,6 @@
 """Smaller keys hurt (Table 3, B)."""
 
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result
+from transduce.inspection.claims import Result, compare
 from transduce.inspection.claims.lab import Lab, apart, mean
 from transduce.inspection.claims.variants import HEADERS, NARROW, SEEDS, has_learnt, losses, plot, rows, train_each
 
@@ -14,10 +14,7 @@ def run(lab: Lab, *, sizes: tuple[int, ...] = SIZES, seeds: tuple[int, ...] = SE
     found = [losses(each) for each in exams.values()]
     hurts = [apart(found[0], each) for each in found[1:]]
     helps = any(apart(each, found[0]) for each in found[1:])
-    if not has_learnt(next(iter(exams.values()))):
-        verdict = NOT_HERE
-    else:
-        verdict = REFUTED if helps else SHOWN if hurts and all(hurts) else IN_PART if any(hurts) else NOT_HERE
+    verdict = compare(has_learnt(next(iter(exams.values()))), [] if helps else hurts, [helps])
     return Result(
         verdict,
         f"With d_k {sizes[0]} the loss is {mean(found[0]):.3f}; "

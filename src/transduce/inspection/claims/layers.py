@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from transduce.decode.forced import twin
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
+from transduce.inspection.claims import Result, bars, judge
 from transduce.inspection.claims.lab import Lab, examine, watched
 
 
@@ -25,11 +25,7 @@ def run(lab: Lab, *, early: bool = True, exchanged: bool = True, n_sentences: in
         stack = swapped.decoder.layers
         stack[0], stack[n_layers - 1] = stack[n_layers - 1], stack[0]
     whole, other = examine(model, examples), examine(swapped, examples)
-    differs, matters = shares[0] < shares[-1] - 0.2, other.pieces < whole.pieces - 0.2
-    if shares[-1] < 0.5:
-        verdict = NOT_HERE
-    else:
-        verdict = SHOWN if differs and matters else IN_PART if differs or matters else REFUTED
+    verdict = judge(shares[-1] > 0.5, shares[0] < shares[-1] - 0.2, other.pieces < whole.pieces - 0.2)
     return Result(
         verdict,
         f"Read off after layer 1, {shares[0]:.0%} of the model's own pieces are predicted, after layer {n_layers} "

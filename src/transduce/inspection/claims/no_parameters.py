@@ -6,7 +6,7 @@ import math
 import torch
 from torch import Tensor
 
-from transduce.inspection.claims import NOT_HERE, REFUTED, SHOWN, Result, bars
+from transduce.inspection.claims import Result, bars, judge
 from transduce.inspection.claims.lab import Lab, grammar, mean
 from transduce.inspection.claims.similar_words import kinds
 from transduce.model.attention import attention_weights
@@ -17,7 +17,7 @@ MORE = 1.2
 def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False, n_sentences: int = 150) -> Result:
     """softmax(X X^T / sqrt(d)) on word vectors: how much weight does a noun give to other nouns, a verb to other verbs?"""
     here, control = (related(lab, is_own, n_sentences) for is_own in (meaningful, control_meaningful))
-    verdict = NOT_HERE if control[0] > MORE * control[1] else SHOWN if here[0] > MORE * here[1] else REFUTED
+    verdict = judge(control[0] < MORE * control[1], here[0] > MORE * here[1])
     return Result(
         verdict,
         "With no matrix at all, a word gives another word of its class (noun, adjective, verb, name) "

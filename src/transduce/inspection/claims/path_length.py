@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, lines
+from transduce.inspection.claims import Result, judge, lines
 from transduce.inspection.claims.lab import Lab
 from transduce.inspection.claims.layers_beside import D_MODEL, WINDOW, Lstm, Recurrent, SelfAttention
 
@@ -28,10 +28,7 @@ def run(lab: Lab, *, window: int | None = None, recurrent: bool = True) -> Resul
     attention, vanishing, exploding, lstm, control = ratios.values()
     reaches = all(0.1 < ratio < 10 for ratio in attention)
     failures = [min(vanishing) < GONE, max(exploding) > BURST, min(lstm) < GONE]
-    if control[-1] > GONE or not any(failures):
-        verdict = NOT_HERE
-    else:
-        verdict = REFUTED if not reaches else SHOWN if all(failures) else IN_PART
+    verdict = judge(control[-1] < GONE and any(failures), *(reaches and fails for fails in failures))
     return Result(
         verdict,
         f"At length {LENGTHS[-1]} the first word still moves the last answer of self-attention "

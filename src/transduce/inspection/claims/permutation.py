@@ -5,7 +5,7 @@ import copy
 import torch
 from torch import Tensor
 
-from transduce.inspection.claims import NOT_HERE, REFUTED, SHOWN, Result, bars
+from transduce.inspection.claims import SHOWN, Result, bars, judge
 from transduce.inspection.claims.lab import Lab, grammar
 from transduce.inspection.record import bend
 from transduce.model import Transformer
@@ -23,7 +23,7 @@ def run(lab: Lab, *, order_counts: bool = False, control_knows_order: bool = Tru
             bend(model, [{"op": "no_positions"}])
         rows.append((what, *differences(lab, model, n_sentences)))
     (_, without, size), (_, with_them, _) = rows
-    verdict = NOT_HERE if with_them < OTHER * size else SHOWN if without < SAME * size else REFUTED
+    verdict = judge(with_them > OTHER * size, without < SAME * size)
     return Result(
         verdict,
         f"Without positions, {n_sentences} shuffled sentences gave the same vectors as before, only in another "

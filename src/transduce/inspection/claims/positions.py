@@ -1,6 +1,6 @@
 """Learned positions do as well as sinusoids (Table 3, E); and what happens beyond the length of training?"""
 
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
+from transduce.inspection.claims import Result, bars, judge
 from transduce.inspection.claims.lab import Lab, apart, exam_set, examine, mean
 from transduce.inspection.claims.variants import SEEDS, Variants, has_learnt, losses, train_each
 from transduce.inspection.record import bend
@@ -30,11 +30,8 @@ def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS) ->
     }
     equal = not apart(sines, learned) and not apart(learned, sines)
     extrapolates = shares["sinusoids"][1] > 0.9 * shares["sinusoids"][0]
-    is_learnt = has_learnt(exams["learned"])
-    if not is_learnt or not (apart(sines, none) or apart(learned, none)):
-        verdict = NOT_HERE
-    else:
-        verdict = SHOWN if equal and extrapolates else IN_PART if equal or extrapolates else REFUTED
+    needed = apart(sines, none) or apart(learned, none)
+    verdict = judge(needed and has_learnt(exams["learned"]), equal, extrapolates)
     names = ("as long as in training", "longer", "much longer")
     return Result(
         verdict,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, lines
+from transduce.inspection.claims import Result, judge, lines
 from transduce.inspection.claims.lab import Lab
 from transduce.inspection.claims.layers_beside import Recurrent
 from transduce.model.attention import attention_weights
@@ -31,7 +31,7 @@ def run(lab: Lab, *, window: int | None = None, control_window: int | None = WIN
     here, recurrent, control = (slope(values) for values in counts.values())
     equal = cross_over(*list(counts.values())[:2])
     is_quadratic, meets = abs(here - 2) < 0.1 and abs(slope(weights) - 2) < 0.1, abs(math.log2(equal / D_MODEL)) < 0.25
-    verdict = NOT_HERE if abs(control - 1) > 0.1 else REFUTED if not is_quadratic else SHOWN if meets else IN_PART
+    verdict = judge(abs(control - 1) < 0.1, is_quadratic, is_quadratic and meets)
     return Result(
         verdict,
         f"Twice the words cost self-attention {2**here:.2f} times the operations and {2 ** slope(weights):.2f} "

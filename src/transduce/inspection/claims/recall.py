@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transduce.config import ModelConfig
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
+from transduce.inspection.claims import Result, bars, judge
 from transduce.inspection.claims.lab import Lab
 from transduce.model import Transformer
 from transduce.text.vocabulary import EOS, SOS
@@ -45,11 +45,8 @@ def run(lab: Lab, *, lengths: tuple[int, ...] = LENGTHS, steps: int = 500, both_
             sizes[name] = sum(parameter.numel() for parameter in model.parameters())
             shares[name].append(recalled(model, n, steps, 0.003 if isinstance(model, Seq2Seq) else 0.002))
     ours, theirs = shares.values()
-    if theirs[0] < 1 - CLEAR:
-        verdict = NOT_HERE  # the control: near information must be recalled
-    else:
-        falls, reaches = theirs[-1] < theirs[0] - CLEAR, ours[-1] > theirs[-1] + CLEAR
-        verdict = SHOWN if falls and reaches and ours[-1] > 1 - CLEAR else IN_PART if falls and reaches else REFUTED
+    is_lost = theirs[-1] < theirs[0] - CLEAR and theirs[-1] < ours[-1] - CLEAR
+    verdict = judge(theirs[0] > 1 - CLEAR, is_lost, is_lost and ours[-1] > 1 - CLEAR)  # what is near must be recalled
     return Result(
         verdict,
         f"Of {lengths[-1]} letters read, the LSTM ({sizes['LSTM']:,} weights) repeats {theirs[-1]:.0%} rightly "

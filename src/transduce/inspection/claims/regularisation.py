@@ -2,7 +2,7 @@
 
 import math
 
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
+from transduce.inspection.claims import Result, bars, compare
 from transduce.inspection.claims.lab import Lab, apart, mean
 from transduce.inspection.claims.variants import SEEDS, has_learnt, losses, plot, rows, train_each
 
@@ -36,12 +36,7 @@ def run(lab: Lab, *, n_pairs: int = 250, is_changed: bool = True, seeds: tuple[i
         "smoothing lowers perplexity": apart(smooth, plain),
         "smoothing gives fewer exact sentences": apart(exact["smoothing 0.1"], exact["neither"]),
     }
-    if not any(map(has_learnt, exams.values())):
-        verdict = NOT_HERE
-    elif all(found.values()):
-        verdict = SHOWN
-    else:
-        verdict = IN_PART if any(found.values()) else REFUTED if any(against.values()) else NOT_HERE
+    verdict = compare(any(map(has_learnt, exams.values())), list(found.values()), list(against.values()))
     names = [name for name, holds in (found | against).items() if holds]
     return Result(
         verdict,

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, lines
+from transduce.inspection.claims import Result, compare, lines
 from transduce.inspection.claims.lab import Lab, apart, mean
 from transduce.inspection.claims.variants import HEADERS, SEEDS, Variants, has_learnt, losses, rows, train_each
 from transduce.model import Transformer
@@ -64,16 +64,16 @@ def run(lab: Lab, *, removed: bool = True, seeds: tuple[int, ...] = SEEDS[:2]) -
     whole, no_residuals, no_norms = (losses(each) for each in exams.values())
     worse = [apart(whole, each) for each in (no_residuals, no_norms)]
     better = [apart(each, whole) for each in (no_residuals, no_norms)]
-    if not has_learnt(exams["whole"]):
-        verdict = NOT_HERE
-    else:
-        verdict = SHOWN if all(worse) else IN_PART if any(worse) else REFUTED if any(better) else NOT_HERE
+    verdict = compare(has_learnt(exams["whole"]), worse, better)
+    told = [
+        ("worse" if a else "better") if a or b else "no clear difference" for a, b in zip(worse, better, strict=True)
+    ]
     curves = {name: lab.train(**changes, seed=seeds[0]).losses for name, changes in variants.items()}
     every = max(1, len(curves["whole"]) // 24)
     return Result(
         verdict,
         f"After the same steps the whole model has a loss of {mean(whole):.2f}; without residual connections it "
-        f"is {mean(no_residuals):.2f}, without norms {mean(no_norms):.2f}.",
+        f"is {mean(no_residuals):.2f}: {told[0]}; without norms {mean(no_norms):.2f}: {told[1]}.",
         "The control is the whole model, trained alike: it translates "
         f"{mean([exam.sentences for exam in exams['whole']]):.0%} of new sentences exactly.",
         HEADERS,

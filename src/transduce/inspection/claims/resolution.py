@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transduce.config import ModelConfig
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
+from transduce.inspection.claims import Result, bars, judge
 from transduce.inspection.claims.lab import Lab
 from transduce.model.attention import MultiHeadAttention
 from transduce.model.positions import sinusoids
@@ -21,11 +21,8 @@ def run(lab: Lab, *, wanted: tuple[int, ...] = WANTED, steps: int = 500) -> Resu
     steps = max(1, round(steps * lab.effort))
     many = [learnt(n_heads, wanted, steps) for n_heads in HEADS]
     one = learnt(1, wanted[:1], steps)
-    gain = max(many) - many[0]
-    if one < 1 - CLEAR:
-        verdict = NOT_HERE
-    else:
-        verdict = REFUTED if many[0] > 1 - CLEAR or gain < CLEAR else SHOWN if max(many) > 1 - CLEAR else IN_PART
+    gains = max(many) - many[0] > CLEAR
+    verdict = judge(one > 1 - CLEAR, gains, gains and max(many) > 1 - CLEAR)
     return Result(
         verdict,
         f"Asked for {len(wanted)} neighbours at once, one head names {many[0]:.0%} of them; {HEADS[1]} heads "

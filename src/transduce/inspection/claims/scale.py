@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, lines
+from transduce.inspection.claims import Result, judge, lines
 from transduce.inspection.claims.lab import Lab, grammar
 from transduce.inspection.trace import trace
 
@@ -21,7 +21,7 @@ def run(lab: Lab, *, scaled: bool = True, control_scaled: bool = False) -> Resul
     root = math.sqrt(found.tensors["enc.0.self.q"].shape[-1])
     stays = all(0.8 < each[0] < 1.25 for each in here) and here[-1][2] > 0.5 * here[0][2]
     saturates = control[-1][1] > 0.9 and control[-1][2] < 0.5 * control[0][2]
-    verdict = (SHOWN if stays else REFUTED) if saturates else (NOT_HERE if stays else IN_PART)
+    verdict = judge(saturates, stays)
     rows: list[tuple[object, ...]] = [
         (f"d_k {d_k}, {what}", *numbers)
         for what, values in (("divided", here), ("not divided (control)", control))

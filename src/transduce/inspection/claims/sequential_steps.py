@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transduce.inspection.claims import NOT_HERE, REFUTED, SHOWN, Result, lines
+from transduce.inspection.claims import Result, judge, lines
 from transduce.inspection.claims.lab import Lab
 from transduce.inspection.claims.layers_beside import D_MODEL, Recurrent, SelfAttention
 
@@ -30,7 +30,7 @@ def run(lab: Lab, *, one_by_one: bool = False, control_waits: bool = True, tries
     chains = {name: [chain(layer, n) for n in LENGTHS] for name, layer in layers.items()}
     times = {name: [milliseconds(layer, n, tries) for n in LENGTHS] for name, layer in layers.items()}
     here, control, writing = chains.values()
-    verdict = NOT_HERE if control[-1] <= control[0] else SHOWN if here[-1] == here[0] else REFUTED
+    verdict = judge(control[-1] > control[0], here[-1] == here[0])
     return Result(
         verdict,
         f"With the words given, as in training, self-attention is a chain of {here[0]} operations at length "

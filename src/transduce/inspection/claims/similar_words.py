@@ -5,7 +5,7 @@ from functools import cache
 import torch
 from torch.nn import functional as F
 
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
+from transduce.inspection.claims import Result, bars, judge
 from transduce.inspection.claims.lab import Lab
 from transduce.text.grammar import lexicon
 
@@ -23,10 +23,7 @@ def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False) 
     """The trained word vectors: is a word's nearest neighbour of its own class, and a noun's of its own kind (animal, food)?"""
     here, control = (nearest(lab, is_own) for is_own in (meaningful, control_meaningful))
     finds_class, finds_kind = here[0] > 2 * control[0] and here[0] > 0.5, here[1] > 2 * control[1] and here[1] > 0.5
-    if control[0] > 0.6:
-        verdict = NOT_HERE
-    else:
-        verdict = SHOWN if finds_class and finds_kind else IN_PART if finds_class or finds_kind else REFUTED
+    verdict = judge(control[0] < 0.6, finds_class, finds_kind)
     return Result(
         verdict,
         f"The nearest of {here[4]:.0f} words is of the same class (noun, verb, adjective, name) for {here[0]:.0%} "

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from transduce.inspection.claims import NOT_HERE, REFUTED, SHOWN, Result, lines
+from transduce.inspection.claims import Result, judge, lines
 from transduce.inspection.claims.lab import Lab
 from transduce.model.positions import sinusoids
 
@@ -18,7 +18,7 @@ def run(lab: Lab, *, table: str = "sinusoids", control_table: str = "random") ->
     fits, control_fits = ([misfit(each, k) for k in SHIFTS] for each in (here, control))
     (near, scatter), (control_near, _) = by_distance(here), by_distance(control)
     is_linear, says_distance = max(fits) < EXACT, scatter < EXACT and near[1] > near[20] > near[100]
-    verdict = NOT_HERE if min(control_fits) < ROUGH else SHOWN if is_linear and says_distance else REFUTED
+    verdict = judge(min(control_fits) > ROUGH, is_linear and says_distance)
     return Result(
         verdict,
         f"One matrix moves every position by {SHIFTS[-1]} with a relative error of {fits[-1]:.0e}. The dot "

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from transduce.decode.forced import twin
-from transduce.inspection.claims import NOT_HERE, REFUTED, SHOWN, Result, bars
+from transduce.inspection.claims import Result, bars, judge
 from transduce.inspection.claims.lab import Lab, grammar
 from transduce.inspection.record import watch
 from transduce.model import Transformer
@@ -20,7 +20,7 @@ def run(lab: Lab, *, mask: bool = True, control_mask: bool = False, n_sentences:
         [differ(lab.translator.model, *each, has_mask) for each in steps] for has_mask in (mask, control_mask)
     )
     n_steps = sum(target.shape[1] for _, target, _ in steps)
-    verdict = NOT_HERE if max(control) < OTHER else SHOWN if max(here) < SAME else REFUTED
+    verdict = judge(max(control) > OTHER, max(here) < SAME)
     return Result(
         verdict,
         f"In {n_sentences} translations, {n_steps} steps, one pass over all pieces gives the logits of the single "

@@ -5,7 +5,7 @@ from itertools import pairwise
 import torch
 
 from transduce.decode.sample import Sampling, reshape_distribution
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, bars
+from transduce.inspection.claims import Result, bars, judge
 from transduce.inspection.claims.lab import Lab, grammar, watched
 
 TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -29,10 +29,8 @@ def run(lab: Lab, *, applied: bool = True, n_sentences: int = 20) -> Result:
     plain = -(log_probs.exp() * log_probs).nan_to_num().sum(dim=-1).mean().item()
     moved = torch.log_softmax(logits + 3.0, dim=-1)  # the control: all scores raised, which says nothing
     control = -(moved.exp() * moved).nan_to_num().sum(dim=-1).mean().item()
-    if abs(control - plain) > 1e-3:
-        verdict = NOT_HERE
-    else:
-        verdict = REFUTED if min(steps) <= 0 or min(kept) < 1 else SHOWN if equal[0] > equal[-1] else IN_PART
+    is_ordered = min(steps) > 0 and min(kept) == 1
+    verdict = judge(abs(control - plain) < 1e-3, is_ordered, equal[0] > equal[-1])
     return Result(
         verdict,
         f"Over {len(logits)} steps the mean entropy is {entropies[0]:.3f} nats at temperature {TEMPERATURES[0]}, "

@@ -1,6 +1,6 @@
 """Post-norm needs a warm-up of the learning rate (section 5.3)."""
 
-from transduce.inspection.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, lines
+from transduce.inspection.claims import Result, compare, lines
 from transduce.inspection.claims.lab import RECIPE, Lab, apart, mean
 from transduce.inspection.claims.variants import HEADERS, SEEDS, Variants, has_learnt, losses, rows, train_each
 
@@ -20,18 +20,8 @@ def run(lab: Lab, *, peak: float = PEAK, seeds: tuple[int, ...] = SEEDS[:2]) -> 
     exams = train_each(lab, variants, seeds)
     with_it, without, control = (losses(each) for each in exams.values())
     needed, control_learns = apart(with_it, without), apart(control, without)
-    if not has_learnt(exams["post-norm, warm-up"]):
-        verdict = NOT_HERE
-    else:
-        verdict = (
-            SHOWN
-            if needed and control_learns and mean(without) > 2 * mean(with_it)
-            else IN_PART
-            if needed
-            else REFUTED
-            if apart(without, with_it)
-            else NOT_HERE
-        )
+    is_lost = needed and control_learns and mean(without) > 2 * mean(with_it)
+    verdict = compare(has_learnt(exams["post-norm, warm-up"]), [needed, is_lost], [apart(without, with_it)])
     curves = [lab.train(**changes, seed=seeds[0]).losses for changes in variants.values()]
     every = max(1, len(curves[0]) // 24)
     return Result(
