@@ -2,7 +2,7 @@
 
 from transduce.inspection.claims import Result, compare
 from transduce.inspection.claims.lab import Lab, apart, mean
-from transduce.inspection.claims.variants import HEADERS, NARROW, SEEDS, has_learnt, losses, plot, rows, train_each
+from transduce.inspection.claims.variants import NARROW, SEEDS, has_learnt, losses, report, train_each
 
 BASE = "2 layers, d 32, ff 64"
 SMALLER = {"1 layer": {"n_layers": 1}, "d 16": {"d_model": 16}, "ff 16": {"d_ff": 16}}
@@ -23,13 +23,9 @@ def run(lab: Lab, *, is_size_changed: bool = True, seeds: tuple[int, ...] = SEED
     ]
     is_as_said = [name in as_said for name in (*SMALLER, *LARGER)]
     verdict = compare(has_learnt(exams[BASE]), is_as_said, [bool(against)])
-    return Result(
+    return report(
         verdict,
         f"The base has a loss of {mean(base):.3f}. As the paper says, clearly: {', '.join(as_said) or 'none'}. "
         f"Against it, clearly: {', '.join(against) or 'none'}. The others do not differ by more than their seeds.",
-        f"The control is chance: three seeds of the base differ by {max(base) - min(base):.3f}, and only what "
-        "every seed shows counts.",
-        HEADERS,
-        rows(exams),
-        [plot(exams)],
+        exams,
     )

@@ -2,7 +2,7 @@
 
 from transduce.inspection.claims import Result, compare
 from transduce.inspection.claims.lab import Lab, apart, mean
-from transduce.inspection.claims.variants import HEADERS, NARROW, SEEDS, has_learnt, losses, plot, rows, train_each
+from transduce.inspection.claims.variants import NARROW, SEEDS, has_learnt, losses, report, train_each
 
 COUNTS = (1, 2, 4, 16)
 
@@ -18,15 +18,11 @@ def run(lab: Lab, *, counts: tuple[int, ...] = COUNTS, seeds: tuple[int, ...] = 
     is_best_alone = apart(found[0], [value for each in found[1:] for value in each])
     as_said = [] if is_best_alone else [more_helps, too_many_hurt]
     verdict = compare(has_learnt(list(exams.values())[best]), as_said, [is_best_alone])
-    return Result(
+    return report(
         verdict,
         f"The lowest loss has {counts[best]} heads: {mean(found[best]):.3f}, against {mean(found[0]):.3f} with "
         f"one and {mean(found[-1]):.3f} with {counts[-1]}. One head is "
         f"{'clearly worse' if more_helps else 'not clearly worse'}, {counts[-1]} are "
         f"{'clearly worse' if too_many_hurt else 'not clearly worse'} (every seed against every seed).",
-        "The control is chance: three seeds of the same shape differ by up to "
-        f"{max(max(each) - min(each) for each in found):.3f}, and only what every seed shows counts.",
-        HEADERS,
-        rows(exams),
-        [plot(exams)],
+        exams,
     )

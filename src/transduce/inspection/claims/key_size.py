@@ -2,7 +2,7 @@
 
 from transduce.inspection.claims import Result, compare
 from transduce.inspection.claims.lab import Lab, apart, mean
-from transduce.inspection.claims.variants import HEADERS, NARROW, SEEDS, has_learnt, losses, plot, rows, train_each
+from transduce.inspection.claims.variants import NARROW, SEEDS, has_learnt, losses, report, train_each
 
 SIZES = (8, 4, 2, 1)
 
@@ -15,7 +15,7 @@ def run(lab: Lab, *, sizes: tuple[int, ...] = SIZES, seeds: tuple[int, ...] = SE
     hurts = [apart(found[0], each) for each in found[1:]]
     helps = any(apart(each, found[0]) for each in found[1:])
     verdict = compare(has_learnt(next(iter(exams.values()))), [] if helps else hurts, [helps])
-    return Result(
+    return report(
         verdict,
         f"With d_k {sizes[0]} the loss is {mean(found[0]):.3f}; "
         + "; ".join(
@@ -23,9 +23,5 @@ def run(lab: Lab, *, sizes: tuple[int, ...] = SIZES, seeds: tuple[int, ...] = SE
             for d_k, each, bad in zip(sizes[1:], found[1:], hurts, strict=True)
         )
         + ".",
-        "The control is chance: three seeds of the same shape differ by up to "
-        f"{max(max(each) - min(each) for each in found):.3f}, and only what every seed shows counts.",
-        HEADERS,
-        rows(exams),
-        [plot(exams)],
+        exams,
     )

@@ -3,6 +3,9 @@
 These live inside the claims; the product has one architecture.
 """
 
+import time
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -66,3 +69,14 @@ class SelfAttention(nn.Module):
         for layer in self.layers:
             x = layer(x, mask)
         return x
+
+
+def milliseconds(layer: Callable[[Tensor], Tensor], x: Tensor, tries: int = 3) -> float:
+    """How long a layer takes: the shortest of a few tries."""
+    found = []
+    with torch.inference_mode():
+        for _ in range(tries):
+            start = time.perf_counter()
+            layer(x)
+            found.append(1000 * (time.perf_counter() - start))
+    return min(found)

@@ -1,7 +1,6 @@
 """Self-attention costs n^2 d, a recurrent layer n d^2: attention is cheaper while sentences are shorter than vectors."""
 
 import math
-import time
 from collections.abc import Callable
 
 import torch
@@ -10,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from transduce.inspection.claims import Result, judge, lines
 from transduce.inspection.claims.lab import Lab
-from transduce.inspection.claims.layers_beside import Recurrent
+from transduce.inspection.claims.layers_beside import Recurrent, milliseconds
 from transduce.model.attention import attention_weights
 
 LENGTHS = (64, 128, 256, 512, 1024)
@@ -27,7 +26,7 @@ def run(lab: Lab, *, window: int | None = None, control_window: int | None = WIN
     }
     counts = {name: [operations(layer, n) for n in LENGTHS] for name, layer in makers.items()}
     weights = [4.0 * attend(torch.zeros(1, n, D_MODEL), window)[1] for n in LENGTHS]
-    times = [seconds(makers["self-attention"], n) * 1000 for n in LENGTHS]
+    times = [milliseconds(makers["self-attention"], torch.randn(1, n, D_MODEL)) for n in LENGTHS]
     here, recurrent, control = (slope(values) for values in counts.values())
     equal = cross_over(*list(counts.values())[:2])
     is_quadratic, meets = abs(here - 2) < 0.1 and abs(slope(weights) - 2) < 0.1, abs(math.log2(equal / D_MODEL)) < 0.25
@@ -73,16 +72,6 @@ def operations(layer: Callable[[Tensor], Tensor], n: int) -> float:
     with torch.inference_mode(), FlopCounterMode(display=False) as counter:
         layer(torch.randn(1, n, D_MODEL))
     return float(counter.get_total_flops())
-
-
-def seconds(layer: Callable[[Tensor], Tensor], n: int) -> float:
-    """The shortest of three tries."""
-    found, x = [], torch.randn(1, n, D_MODEL)
-    for _ in range(3):
-        start = time.perf_counter()
-        layer(x)
-        found.append(time.perf_counter() - start)
-    return min(found)
 
 
 def slope(values: list[float]) -> float:

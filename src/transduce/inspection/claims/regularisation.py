@@ -4,7 +4,7 @@ import math
 
 from transduce.inspection.claims import Result, bars, compare
 from transduce.inspection.claims.lab import Lab, apart, mean
-from transduce.inspection.claims.variants import SEEDS, has_learnt, losses, plot, rows, train_each
+from transduce.inspection.claims.variants import SEEDS, has_learnt, losses, report, train_each
 
 VARIANTS = {
     "neither": (0.0, 0.0),
@@ -38,22 +38,12 @@ def run(lab: Lab, *, n_pairs: int = 250, is_changed: bool = True, seeds: tuple[i
     }
     verdict = compare(any(map(has_learnt, exams.values())), list(found.values()), list(against.values()))
     names = [name for name, holds in (found | against).items() if holds]
-    return Result(
+    return report(
         verdict,
         f"Clear in every seed: {'; '.join(names) or 'nothing'}. Perplexity is {math.exp(mean(plain)):.2f} with "
         f"neither, {math.exp(mean(losses(exams['dropout 0.1']))):.2f} with dropout 0.1, "
         f"{math.exp(mean(smooth)):.2f} with smoothing 0.1; exact sentences {mean(exact['neither']):.1%}, "
         f"{mean(exact['dropout 0.1']):.1%}, {mean(exact['smoothing 0.1']):.1%}.",
-        f"The control is chance: three seeds with neither differ by {max(plain) - min(plain):.3f} in the loss, "
-        "and only what every seed shows counts.",
-        ("model", "loss, mean of the seeds", "from", "to", "exact sentences"),
-        rows(exams),
-        [
-            plot(exams),
-            bars(
-                "Share of exact sentences, mean of the seeds",
-                list(exams),
-                {"": [mean(each) for each in exact.values()]},
-            ),
-        ],
+        exams,
+        bars("Share of exact sentences, mean of the seeds", exams, {"": [mean(each) for each in exact.values()]}),
     )

@@ -2,9 +2,9 @@
 
 from torch import Tensor, nn
 
-from transduce.inspection.claims import Result, compare, lines
+from transduce.inspection.claims import Result, compare
 from transduce.inspection.claims.lab import Lab, apart, mean
-from transduce.inspection.claims.variants import HEADERS, SEEDS, Variants, has_learnt, losses, rows, train_each
+from transduce.inspection.claims.variants import SEEDS, Variants, curves, has_learnt, losses, report, train_each
 from transduce.model import Transformer
 from transduce.model.layers import AddAndNorm
 
@@ -68,21 +68,12 @@ def run(lab: Lab, *, removed: bool = True, seeds: tuple[int, ...] = SEEDS[:2]) -
     told = [
         ("worse" if a else "better") if a or b else "no clear difference" for a, b in zip(worse, better, strict=True)
     ]
-    curves = {name: lab.train(**changes, seed=seeds[0]).losses for name, changes in variants.items()}
-    every = max(1, len(curves["whole"]) // 24)
-    return Result(
+    return report(
         verdict,
         f"After the same steps the whole model has a loss of {mean(whole):.2f}; without residual connections it "
         f"is {mean(no_residuals):.2f}: {told[0]}; without norms {mean(no_norms):.2f}: {told[1]}.",
-        "The control is the whole model, trained alike: it translates "
+        exams,
+        curves(lab, variants, seeds[0]),
+        control="The control is the whole model, trained alike: it translates "
         f"{mean([exam.sentences for exam in exams['whole']]):.0%} of new sentences exactly.",
-        HEADERS,
-        rows(exams),
-        [
-            lines(
-                "Loss in training, by step (first seed)",
-                range(0, len(curves["whole"]), every),
-                {name: list(curve[::every]) for name, curve in curves.items()},
-            )
-        ],
     )

@@ -1,6 +1,5 @@
 """How many steps must wait for the one before: a recurrent layer one a word, attention none."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +8,7 @@ from torch import Tensor, nn
 
 from transduce.inspection.claims import Result, judge, lines
 from transduce.inspection.claims.lab import Lab
-from transduce.inspection.claims.layers_beside import D_MODEL, Recurrent, SelfAttention
+from transduce.inspection.claims.layers_beside import D_MODEL, Recurrent, SelfAttention, milliseconds
 
 LENGTHS = (8, 16, 32, 64, 128)
 
@@ -28,7 +27,10 @@ def run(lab: Lab, *, one_by_one: bool = False, control_waits: bool = True, tries
         "self-attention that writes word by word": write,
     }
     chains = {name: [chain(layer, n) for n in LENGTHS] for name, layer in layers.items()}
-    times = {name: [milliseconds(layer, n, tries) for n in LENGTHS] for name, layer in layers.items()}
+    times = {
+        name: [milliseconds(layer, torch.randn(1, n, D_MODEL), tries) for n in LENGTHS]
+        for name, layer in layers.items()
+    }
     here, control, writing = chains.values()
     verdict = judge(control[-1] > control[0], here[-1] == here[0])
     return Result(
@@ -77,14 +79,3 @@ def chain(layer: Callable[[Tensor], Tensor], n: int) -> int:
         else:
             depth[stack.pop()] = 1 + max((depth[parent] for parent in parents), default=0)
     return max(depth.values())
-
-
-def milliseconds(layer: Callable[[Tensor], Tensor], n: int, tries: int) -> float:
-    """The shortest of a few tries."""
-    x, found = torch.randn(1, n, D_MODEL), []
-    with torch.inference_mode():
-        for _ in range(tries):
-            start = time.perf_counter()
-            layer(x)
-            found.append(1000 * (time.perf_counter() - start))
-    return min(found)

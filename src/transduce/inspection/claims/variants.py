@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from transduce.inspection.claims import Plot, bars
+from transduce.inspection.claims import Plot, Result, Verdict, bars, lines
 from transduce.inspection.claims.lab import Exam, Lab, exam_set, examine, mean
 
 SEEDS = (1, 2, 3)
 NARROW = {"d_model": 32, "d_ff": 64}  # small enough that the little language is not learnt to the end
 LEARNT = 0.75  # share of pieces
-HEADERS = ("model", "loss, mean of the seeds", "from", "to", "exact sentences")
 
 Exams = Mapping[str, Sequence[Exam]]
 Variants = Mapping[str, Mapping[str, Any]]  # what each changes of the arguments of `Lab.train`
@@ -34,15 +33,29 @@ def losses(exams: Sequence[Exam]) -> list[float]:
     return [exam.loss for exam in exams]
 
 
-def rows(exams: Exams) -> list[tuple[object, ...]]:
-    """A row each variant, as HEADERS has it."""
-    return [
-        (name, mean(losses(each)), min(losses(each)), max(losses(each)), mean([exam.sentences for exam in each]))
-        for name, each in exams.items()
+def report(verdict: Verdict, says: str, exams: Exams, *plots: Plot, control: str | None = None) -> Result:
+    """The losses of all variants as numbers and as bars; where nothing else is said the control is chance."""
+    found = {name: losses(each) for name, each in exams.items()}
+    widest = max(max(each) - min(each) for each in found.values())
+    rows = [
+        (name, mean(each), min(each), max(each), mean([exam.sentences for exam in exams[name]]))
+        for name, each in found.items()
     ]
+    seeds = {"mean": [mean(each) for each in found.values()], "worst": [max(each) for each in found.values()]}
+    return Result(
+        verdict,
+        says,
+        control or f"Seeds of one and the same shape differ by up to {widest:.3f} in the loss.",
+        ("model", "loss, mean of the seeds", "from", "to", "exact sentences"),
+        rows,
+        [bars("Loss on unseen sentences, mean and worst seed", exams, seeds), *plots],
+    )
 
 
-def plot(exams: Exams, title: str = "Loss on unseen sentences, mean and worst seed") -> Plot:
-    """Losses as bars."""
-    values = [losses(each) for each in exams.values()]
-    return bars(title, list(exams), {"mean": [mean(each) for each in values], "worst": [max(each) for each in values]})
+def curves(lab: Lab, variants: Variants, seed: int) -> Plot:
+    """The losses of trainings, by step."""
+    found = {name.split(" (")[0]: lab.train(**changes, seed=seed).losses for name, changes in variants.items()}
+    n_steps = min(map(len, found.values()))
+    every = max(1, n_steps // 24)
+    shown = {name: values[:n_steps:every] for name, values in found.items()}
+    return lines("Loss in training, by step (first seed)", range(0, n_steps, every), shown)

@@ -1,8 +1,8 @@
 """Post-norm needs a warm-up of the learning rate (section 5.3)."""
 
-from transduce.inspection.claims import Result, compare, lines
+from transduce.inspection.claims import Result, compare
 from transduce.inspection.claims.lab import RECIPE, Lab, apart, mean
-from transduce.inspection.claims.variants import HEADERS, SEEDS, Variants, has_learnt, losses, rows, train_each
+from transduce.inspection.claims.variants import SEEDS, Variants, curves, has_learnt, losses, report, train_each
 
 PEAK = 0.01
 SHAPE = {"n_layers": 3}
@@ -10,8 +10,8 @@ SHAPE = {"n_layers": 3}
 
 def run(lab: Lab, *, peak: float = PEAK, seeds: tuple[int, ...] = SEEDS[:2]) -> Result:
     """The same peak rate with and without a warm-up, for the paper's post-norm and for pre-norm."""
-    rate = {"learning_rate": peak, "schedule": "inverse_sqrt"}
-    flat = {**rate, "warmup_steps": 1, "schedule": "cosine"}
+    rate = {"learning_rate": peak}
+    flat = {**rate, "warmup_steps": 1}
     variants: Variants = {
         "post-norm, warm-up": {"recipe": rate, "shape": SHAPE},
         "post-norm, none": {"recipe": flat, "shape": SHAPE},
@@ -22,22 +22,13 @@ def run(lab: Lab, *, peak: float = PEAK, seeds: tuple[int, ...] = SEEDS[:2]) -> 
     needed, control_learns = apart(with_it, without), apart(control, without)
     is_lost = needed and control_learns and mean(without) > 2 * mean(with_it)
     verdict = compare(has_learnt(exams["post-norm, warm-up"]), [needed, is_lost], [apart(without, with_it)])
-    curves = [lab.train(**changes, seed=seeds[0]).losses for changes in variants.values()]
-    every = max(1, len(curves[0]) // 24)
-    return Result(
+    return report(
         verdict,
         f"At a peak rate of {peak:g} the paper's model ends at a loss of {mean(with_it):.2f} with "
         f"{RECIPE.warmup_steps} steps of warm-up and at {mean(without):.2f} without "
         f"({exams['post-norm, none'][0].sentences:.0%} of sentences exact).",
-        f"Pre-norm, which is said not to need it, reaches {mean(control):.2f} without any: the rate itself is not "
+        exams,
+        curves(lab, variants, seeds[0]),
+        control=f"Pre-norm, which is said not to need it, reaches {mean(control):.2f} without any: the rate itself is not "
         "the trouble.",
-        HEADERS,
-        rows(exams),
-        [
-            lines(
-                "Loss in training, by step (first seed)",
-                range(0, len(curves[0]), every),
-                {name.split(" (")[0]: list(curve[::every]) for name, curve in zip(variants, curves, strict=True)},
-            )
-        ],
     )
