@@ -149,6 +149,18 @@ def test_every_claim_is_in_the_map_of_the_paper_with_a_station_that_exists() -> 
     assert {station for _, station in rows} | {claim.station for claim in claims().values()} <= stations
 
 
+def test_the_results_of_all_claims_are_there() -> None:
+    folder = ROOT / "results" / "claims"
+    rows = re.findall(
+        r"^\| `(\w+)`: .* \*\*([\w ]+)\*\* ", (folder / "README.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    page = (folder / "claims.html").read_text(encoding="utf-8")
+    assert [name for name, _ in rows] == list(claims())
+    for name, verdict in rows:
+        assert f'{claims()[name].title}</a></td><td><span class="verdict' in page
+        assert f"● {verdict}<" in page.split(f'<section id="{name}">')[1].split("</h2>")[0]
+
+
 def test_every_departure_in_the_code_is_listed_in_the_map_of_the_paper() -> None:
     said = {
         (str(path.relative_to(ROOT / "src" / "transduce")), departure)

@@ -57,7 +57,7 @@ class Lab:
 
     path: Path | None = None
     effort: float = 1.0
-    _trained: dict[tuple[Any, ...], Trained] = field(default_factory=dict)
+    _trained: dict[tuple[Any, ...], Trained] = field(default_factory=dict, repr=False)
 
     @cached_property
     def translator(self) -> Translator:

@@ -6,6 +6,7 @@ from transduce.inspection.claims.variants import SEEDS, Variants, has_learnt, lo
 from transduce.inspection.record import bend
 from transduce.model import Transformer
 
+STEPS, SAME = 420, 0.1  # long enough for both to have learnt; share of the loss
 NESTED = ((0, 1), (2, 2), (3, 3))  # phrases within each phrase: as trained, longer, much longer
 
 
@@ -14,21 +15,22 @@ def no_positions(model: Transformer) -> None:
     bend(model, [{"op": "no_positions"}])
 
 
-def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS) -> Result:
-    """Three seeds each of sinusoids, learned vectors and no positions; the exam as in training, and with longer sentences."""
+def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS[:2]) -> Result:
+    """Sinusoids, learned vectors and no positions, from the same seeds; the exam as in training, and with longer sentences."""
     blind = {"bend": no_positions}
     variants: Variants = {
         "sinusoids": {} if sinusoidal else blind,
         "learned": {"shape": {"positions": "learned", "max_positions": 64}},
         "none (control)": blind,
     }
+    variants = {name: {"recipe": {"steps": STEPS}, **changes} for name, changes in variants.items()}
     exams = train_each(lab, variants, seeds)
     sines, learned, none = (losses(each) for each in exams.values())
     models = {name: lab.train(**changes, seed=seeds[0]).translator.model for name, changes in variants.items()}
     shares = {
         name: [examine(model, exam_set(150, nested)).pieces for nested in NESTED] for name, model in models.items()
     }
-    equal = not apart(sines, learned) and not apart(learned, sines)
+    equal = abs(mean(sines) - mean(learned)) < SAME * mean(sines)
     extrapolates = shares["sinusoids"][1] > 0.9 * shares["sinusoids"][0]
     needed = apart(sines, none) or apart(learned, none)
     verdict = judge(needed and has_learnt(exams["learned"]), equal, extrapolates)
@@ -36,7 +38,7 @@ def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS) ->
     return Result(
         verdict,
         f"On lengths seen in training sinusoids have a loss of {mean(sines):.3f}, learned positions "
-        f"{mean(learned):.3f}: {'no clear difference' if equal else 'a clear difference'}. On longer sentences "
+        f"{mean(learned):.3f}: {'nearly the same' if equal else 'not the same'}. On longer sentences "
         f"{shares['sinusoids'][1]:.0%} and {shares['learned'][1]:.0%} of pieces are right, on much longer ones "
         f"{shares['sinusoids'][2]:.0%} and {shares['learned'][2]:.0%}: "
         f"that sinusoids 'may' reach beyond the trained length is {'seen' if extrapolates else 'not seen'} here.",
