@@ -4,10 +4,10 @@ import copy
 
 from torch import Tensor
 
-from transduce.checkpoint import average
 from transduce.inspection.claims import Result, bars, judge
 from transduce.inspection.claims.lab import Lab, exam_set, examine, mean
 from transduce.inspection.claims.variants import SEEDS
+from transduce.model.weights import average
 
 LAST, EVERY = 5, 10
 RECIPE = {"schedule": "inverse_sqrt", "learning_rate": 0.006, "steps": 240}

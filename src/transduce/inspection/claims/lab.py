@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transduce.checkpoint import FolderConfig, ModelFolder, weights_of
+from transduce.checkpoint import FolderConfig, ModelFolder
 from transduce.config import ModelConfig, TextConfig, TrainConfig
 from transduce.data.batch import Example, encode_pairs
 from transduce.data.stream import ExampleList, Position, in_order, stream
@@ -22,6 +22,7 @@ from transduce.inspection.claims import toy
 from transduce.inspection.edits import Edit
 from transduce.inspection.record import read, watch
 from transduce.model import Transformer
+from transduce.model.weights import weights_of
 from transduce.text.corpus import Pair
 from transduce.text.grammar import generate
 from transduce.text.vocabulary import PAD, Vocabulary, learn

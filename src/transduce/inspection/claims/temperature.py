@@ -4,7 +4,8 @@ from itertools import pairwise
 
 import torch
 
-from transduce.decode.sample import Sampling, reshape_distribution
+from transduce.decode.how import Sampling
+from transduce.decode.sample import reshape_distribution
 from transduce.inspection.claims import Result, bars, judge
 from transduce.inspection.claims.lab import Lab, grammar, watched
 
