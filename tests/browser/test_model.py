@@ -89,7 +89,7 @@ def test_a_swapped_word_changes_the_translation_and_nothing_before_it(visit: Ope
     page.wait_for_selector("#try-branch")
     assert page.inner_text("#try-parent") == "Ti amo molto"
     assert page.inner_text("#try-branch") == "L'amo molto"
-    assert "enters at the encoder\u2019s embedding" in page.inner_text("#try-journey")
+    assert "is first seen at the encoder\u2019s embedding" in page.inner_text("#try-journey")
     assert "her" in page.inner_text("h1")
     branch(page, 0).click()
     assert page.locator("#try-branch").count() == 0
@@ -99,7 +99,7 @@ def test_a_swapped_word_changes_the_translation_and_nothing_before_it(visit: Ope
 def test_a_mute_head_changes_nothing_before_it(visit: Open, with_model: str) -> None:
     page = visit(with_model).page
     change(page, "mute")
-    assert "enters at the decoder\u2019s attention to the source of layer 2" in page.inner_text("#try-journey")
+    assert "is first seen at the decoder\u2019s cross-attention of layer 2" in page.inner_text("#try-journey")
     page.click("#try-tensors summary")
     page.wait_for_selector("#try-tensors td")
     rows = page.evaluate(
@@ -154,14 +154,14 @@ def test_what_cannot_be_done_is_said(visit: Open, with_model: str) -> None:
     page = visit(with_model).page
     page.fill("#try-text", "I love you " * 60)
     page.click("#try-translate")
-    page.locator("#try-said:not(:empty)").wait_for()
-    assert page.inner_text("#try-said").startswith("the text has 181 pieces, at most 128 can be looked into")
+    page.locator("#text-said:not(:empty)").wait_for()
+    assert page.inner_text("#text-said").startswith("the text has 181 pieces, at most 128 can be looked into")
     assert page.locator("#station-try ol.tokens li").count() == 1
 
 
 def test_without_a_model_the_branches_that_came_along_are_shown_and_it_says_so(visit: Open, traced: Trace) -> None:
     without = traced.edit({"op": "no_positions"})
-    page = visit(export_html(traced, branches=[("without positions", without)])).page
+    page = visit(export_html(traced, branches=[without])).page
     assert "This file holds no model" in page.inner_text("#station-try")
     assert page.locator("#try-form").count() == 0
     page.get_by_role("button", name="without positions").click()
@@ -190,4 +190,4 @@ def test_a_language_model_is_read_and_changed_in_the_page_too(visit: Open, vocab
     assert "force" not in page.locator("#try-op option").evaluate_all("(all) => all.map((each) => each.value)")
     change(page, "mute")
     assert page.inner_text("#try-branch") == TEXT
-    assert "enters at the decoder\u2019s self-attention of layer 2" in page.inner_text("#try-journey")
+    assert "is first seen at the decoder\u2019s self-attention of layer 2" in page.inner_text("#try-journey")

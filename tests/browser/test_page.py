@@ -32,6 +32,7 @@ STATIONS = [
     *("sentence", "tokens", "embedding", "qkv", "scores", "heads", "concat", "norm", "ff"),
     *("decoder", "probs", "beam", "lens", "try", "check"),
 ]
+UNFOLD = "document.querySelectorAll('details').forEach((details) => { details.open = true; })"
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
 
@@ -65,6 +66,11 @@ def test_an_exported_page_is_small_holds_no_address_and_fills_all_stations(expor
     assert [
         s.removeprefix("station-") for s in page.eval_on_selector_all("main > section", "all => all.map((s) => s.id)")
     ] == STATIONS
+    assert page.locator("details[open]").count() == 0
+    for name in ("concat", "norm", "ff"):
+        assert not page.locator(f"#station-{name} figure").first.is_visible()
+        page.locator(f"#station-{name} summary").press("Enter")
+        assert page.locator(f"#station-{name} figure").first.is_visible()
     for name in STATIONS:
         section = page.locator(f"#station-{name}")
         assert section.locator("figure, table, ol, form").count() >= 1, name
@@ -203,6 +209,7 @@ def test_everything_can_be_reached_and_moved_by_keyboard(exported: str, visit: O
 def test_axe_finds_nothing_serious_in_the_light_nor_contrasts_too_weak_in_the_dark(exported: str, visit: Open) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
     page = visit(exported).page
+    page.evaluate(UNFOLD)
     page.evaluate(
         (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
     )  # the policy forbids a script element
@@ -215,6 +222,7 @@ def test_axe_finds_nothing_serious_in_the_light_nor_contrasts_too_weak_in_the_da
 
 def test_a_phone_shows_it_all_without_panning_the_page_and_no_letter_is_small(exported: str, visit: Open) -> None:
     page = visit(exported, width=390).page
+    page.evaluate(UNFOLD)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     small = """() => [...document.querySelectorAll('body *')].filter((node) => node.offsetParent !== null
       && [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim())
@@ -234,7 +242,7 @@ TEXTS = [
 @pytest.mark.parametrize("text", TEXTS, ids=["hostile", "arabic", "chinese", "emoji", "marks"])
 def test_any_text_stays_text(text: str, translator: Translator, visit: Open) -> None:
     found = trace(translator, text, beam=1)
-    branches = [(f'"{HOSTILE}', found)] if text == HOSTILE else []
+    branches = [found.edit({"op": "replace", "word": 0, "with": HOSTILE})] if text == HOSTILE else []
     page = visit(export_html(found, branches=branches), width=390).page
     assert page.locator("h1 bdi").first.inner_text() == found.meta["source"]["text"]
     assert page.locator("main img").count() == 0
@@ -259,14 +267,16 @@ def test_each_view_saves_as_svg_and_png_and_copies_as_csv(exported: str, traced:
     figures = page.locator("main figure")
     assert figures.count() >= 18
     for i in range(figures.count()):
-        assert figures.nth(i).locator(".tool").all_inner_texts() == ["SVG", "PNG", "CSV"]
+        assert figures.nth(i).locator(".tool").all_text_contents() == ["save SVG", "save PNG", "copy CSV"]
     page.eval_on_selector_all("main figure .tool:first-child", "all => all.forEach((button) => button.click())")
     saved = page.evaluate("Promise.all(saved.map((blob) => blob.text()))")
     assert len(saved) == figures.count()
     for text in saved:
         root = xml.etree.ElementTree.fromstring(text)
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
-        assert len(root) >= 3
+        assert len(root) == 3  # paper, title, and the picture
+        assert len(root[1].text or "") > 5
+        assert sum(1 for _ in root[2].iter()) > 5
     page.locator("#station-scores figure .tool").nth(2).click()
     page.locator("#station-scores .tool", has_text="copied").wait_for()
     lines = page.evaluate("navigator.clipboard.readText()").split("\n")
@@ -291,9 +301,9 @@ def test_the_length_penalty_ranks_the_sentences_anew(traced: Trace, opened: Any)
 
 def test_a_branch_shows_its_difference_from_the_original(traced: Trace, visit: Open) -> None:
     branch = traced.edit({"op": "mute", "at": "dec.1.cross", "head": 0})
-    page = visit(export_html(traced, branches=[("without head 1", branch)])).page
-    page.evaluate("page.show(page.branches[0].trace, page.trace)")
-    assert "head 1 of dec.1.cross is mute" in page.inner_text("#top")
+    page = visit(export_html(traced, branches=[branch])).page
+    page.evaluate("page.show(page.branches[0], page.trace)")
+    assert "without decoder layer 2, cross-attention, head 1" in page.inner_text("#top")
     page.get_by_label("show the difference from the original").check()
     page.set_viewport_size({"width": 390, "height": 900})
     page.wait_for_timeout(200)  # it draws again a moment after the width changed

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 
 from transduce.app.run_folder import FILM
@@ -22,8 +23,9 @@ from transduce.storage import replace_file
 
 DEFAULT = ("steps", "alignment")
 SVG_WIDTH = 100
-WITHOUT = {"no_positions": "without positions", "no_scale": "without 1/sqrt(d_k)", "no_mask": "without the mask"}
-KEPT = re.compile(r"align\.\w+|logits|.*\.weights")  # tensors of a branch that a page is given
+WITHOUT = ("no_positions", "no_scale", "no_mask")
+KEPT = re.compile(r"align\.\w+|logits|.*\.(weights|norm|x)")  # of the branches of a page, where all would be too much
+MOST_BRANCHES = 1 << 20  # bytes of a page that its branches may take with all their tensors
 
 
 def inspect(
@@ -86,14 +88,24 @@ def page(found: Trace, worker: Translator | Generator, model: Path | None, with_
     return export_html(found, branches=branches(found), film=film)
 
 
-def branches(found: Trace) -> list[tuple[str, Trace]]:
-    """What would be without positions, scaling and mask, and without single heads of the layer that aligns."""
+def branches(found: Trace) -> list[Trace]:
+    """What would be without positions, scaling and mask, and without single heads of the layer that aligns.
+
+    Each has the tensors that differ from the original's, and in `meta` the names of those that are the `same`.
+    """
     model = found.meta["model"]
     at = f"dec.{model['alignment_layer']}.{'cross' if 'source' in found.meta else 'self'}"
-    asked: list[tuple[str, Edit]] = [(label, {"op": op}) for op, label in WITHOUT.items() if found.has(op[3:])]
-    asked += [(f"without {at} head {h}", {"op": "mute", "at": at, "head": h}) for h in range(min(4, model["n_heads"]))]
-    made = [(label, found.edit(edit)) for label, edit in asked]
-    return [(label, Trace(b.meta, {n: t for n, t in b.tensors.items() if KEPT.fullmatch(n)})) for label, b in made]
+    asked: list[Edit] = [{"op": op} for op in WITHOUT if found.has(op[3:])]
+    asked += [{"op": "mute", "at": at, "head": h} for h in range(min(4, model["n_heads"]))]
+    made = []
+    for branch in (found.edit(edit) for edit in asked):
+        new = {n: t for n, t in branch.tensors.items() if not torch.equal(t.half(), found.tensors[n].half())}
+        about = {name: value for name, value in branch.meta.items() if name != "vocabulary"}
+        made.append(Trace({**about, "same": [n for n in branch.tensors if n not in new]}, new))
+    if sum(2 * tensor.numel() for branch in made for tensor in branch.tensors.values()) <= MOST_BRANCHES:
+        return made
+    fewer = [{**b.meta, "same": [n for n in b.meta["same"] if KEPT.fullmatch(n)]} for b in made]
+    return [Trace(m, {n: b[n] for n in b.tensors if KEPT.fullmatch(n)}) for m, b in zip(fewer, made, strict=True)]
 
 
 def find_film(model: Path | None) -> bytes | None:

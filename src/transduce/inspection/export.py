@@ -6,7 +6,6 @@ returns what it exports, in the order of the imports: named imports of relative 
 
 import base64
 import hashlib
-import html
 import json
 import re
 from collections.abc import Sequence
@@ -25,13 +24,13 @@ Home = Literal["file", "server"]
 def export_html(
     trace: Trace,
     *,
-    branches: Sequence[tuple[str, Trace]] = (),
+    branches: Sequence[Trace] = (),
     weights: bytes | None = None,
     film: bytes | None = None,
 ) -> str:
     """A page that shows a trace, from disk and without a network."""
     data = [_data(trace.to_bytes(), 'id="trace"')]
-    data += [_data(each.to_bytes(), f'class="branch" data-label="{html.escape(label)}"') for label, each in branches]
+    data += [_data(each.to_bytes(), 'class="branch"') for each in branches]
     if weights:
         data.append(_data(weights, 'id="weights"'))
     return page_html("file", data, film)

@@ -34,7 +34,7 @@ from transduce.decode.forced import twin
 from transduce.decode.generator import Generator
 from transduce.decode.translator import Translator
 from transduce.errors import DataError, MissingInputError, UsageError
-from transduce.inspection.describe import describe
+from transduce.inspection.describe import describe, doubts_of
 from transduce.inspection.edits import Edit, check_edits, check_rows, is_causal, replace_words
 from transduce.inspection.record import bend, places, record_all, watch
 from transduce.inspection.tree import search
@@ -154,6 +154,7 @@ def trace(worker: Translator | Generator, text: str, *, beam: int | None = None,
     watch(model, edits, None)
     source: list[int] = []
     tree: list[dict[str, Any]] = []
+    doubts: dict[str, Any] = {}
     if isinstance(worker, Translator) and isinstance(model, Transformer):
         if len(worker.models) > 1 or worker.reference.precision != "float32":
             raise UsageError("one model is looked into at a time, in float32: load it by itself")
@@ -162,6 +163,7 @@ def trace(worker: Translator | Generator, text: str, *, beam: int | None = None,
         source = worker.source_vocabulary.encode(worker.clean(changed))
         check_length(source, MOST_PIECES, "the text", worker.source_vocabulary)
         target, tree = search(worker, model, source, beam, edits)
+        doubts = {"doubts": doubts_of(worker, worker.clean(changed), source, target)}
         source = [*source, EOS]
         check_length(target, MOST_PIECES, "its translation", worker.target_vocabulary)
     else:
@@ -180,7 +182,7 @@ def trace(worker: Translator | Generator, text: str, *, beam: int | None = None,
     tensors = record_all(model, source, target, choose, edits)
     asked = {"text": text, "beam": beam, "edits": [dict(edit) for edit in edits], "tree": tree}
     found = describe(folder, changed, source, target, choose(tensors["logits"]), tensors)
-    return Trace({"format": FORMAT, **asked, **found}, tensors, worker)
+    return Trace({"format": FORMAT, **asked, **doubts, **found}, tensors, worker)
 
 
 def check_length(ids: Sequence[int], most: int, what: str, vocabulary: Vocabulary) -> None:

@@ -36,6 +36,7 @@ def pack_weights(folder: ModelFolder) -> bytes:
         "normalization": config.text.normalization,
         "fingerprint": folder.fingerprint,
         "source": _pieces(folder.source_vocabulary, kind),
+        "words": None if folder.words is None else sorted(folder.words),
     }
     if folder.target_vocabulary != folder.source_vocabulary:
         about["target"] = _pieces(folder.target_vocabulary, kind)

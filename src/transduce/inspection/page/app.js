@@ -1,8 +1,10 @@
 // The page: its state, the time bar, and the stations in the order of the paper.
 import { bytesOf, parseTrace } from "./data.js";
-import { announce, compareWith, el, toggle } from "./draw.js";
+import { announce, compareWith, el, listenForHow, piece, toggle } from "./draw.js";
+import { editsWords } from "./compare.js";
 import { show } from "./math.js";
 import { hasSource, placesOf, runsLeft, writtenAt } from "./names.js";
+import { glossary, termed } from "./glossary.js";
 import { TEXTS } from "./texts.js";
 import { openModel } from "./model.js";
 import { tryIt } from "./tryit.js";
@@ -35,7 +37,10 @@ const STATIONS = [
   filmStation,
   checkStation,
 ];
+const DEEP = new Set(["concat", "norm", "ff"]); // stations that open by a press
 const PACE = 1600; // milliseconds a step while it plays
+const LEFT_OUT =
+  "This branch was made beforehand, and to keep the file small the tensors that this station shows were left out of it. Make the page with --with-model, or use transduce serve, to see them; the original has them here.";
 
 /** What all stations share: the trace in view, where we are in it, and ways to change that. */
 class Page {
@@ -70,6 +75,7 @@ class Page {
     };
     this.follow();
     render(this);
+    if (trace.id) keepAddress(trace.meta);
   }
 
   /** Change the state; a decoder's query follows the step. */
@@ -141,7 +147,8 @@ function render(page) {
   drawFoot(page);
   page.updates = [drawTime(page)];
   nav.replaceChildren();
-  const shown = STATIONS.filter((station) => station.fits(page.trace, page));
+  const root = page.parent ?? page.trace; // a branch keeps the stations of its original, and their numbers
+  const shown = STATIONS.filter((station) => station.fits(root, page));
   const kept = new Set(shown.map(({ id }) => id));
   for (const [id, section] of sections) {
     if (kept.has(id)) continue;
@@ -150,24 +157,69 @@ function render(page) {
   }
   shown.forEach((station, i) => {
     const words = TEXTS[station.id];
-    nav.append(el("a", { href: `#station-${station.id}` }, `${i} \u00b7 ${words.short}`));
+    const open = () => {
+      const details = sections.get(station.id)?.querySelector(":scope > details");
+      if (details) details.open = true;
+    };
+    nav.append(el("a", { href: `#station-${station.id}`, click: open }, `${i} \u00b7 ${words.short}`));
     const isKept = station.stays && sections.has(station.id);
     if (!isKept) {
       const fresh = el("section", { id: `station-${station.id}`, "aria-labelledby": `title-${station.id}` });
-      const paper = words.paper ? el("span", { class: "paper" }, words.paper) : null;
+      const paper = words.paper ? el("span", { class: "paper" }, /section|Eq/.test(words.paper) ? `${words.paper} of the paper` : words.paper) : null;
       fresh.append(el("h2", { id: `title-${station.id}` }, el("span", { class: "no" }, String(i)), words.title, paper));
       const told = (!hasSource(page.trace) && words.lm) || words.text;
-      fresh.append(...told.map((text) => el("p", {}, text)));
+      const said = new Set();
+      fresh.append(...told.map((text) => el("p", {}, ...termed(text, said))));
       if (sections.has(station.id)) sections.get(station.id).replaceWith(fresh);
       sections.set(station.id, fresh);
     }
     const section = sections.get(station.id);
     if (main.children[i] !== section) main.insertBefore(section, main.children[i] ?? null);
-    if (!isKept) updates.set(station.id, station.build(section, page));
+    if (!isKept && station.fits(page.trace, page)) updates.set(station.id, station.build(folded(station.id, section), page));
+    else if (!isKept) {
+      updates.delete(station.id);
+      section.append(el("p", { class: "note" }, LEFT_OUT));
+    }
     if (updates.get(station.id)) page.updates.push(updates.get(station.id));
   });
   for (const update of page.updates) update();
   watchStations(nav);
+}
+
+const opened = new Set(); // deep stations that somebody opened
+
+/** Where a station is built: a deep one opens by a press, and is drawn again when it has its width. */
+function folded(id, section) {
+  if (!DEEP.has(id)) return section;
+  const turn = () => {
+    if (!details.open) return opened.delete(id);
+    opened.add(id);
+    return updates.get(id)?.();
+  };
+  const details = el("details", { class: "deep", open: opened.has(id), toggle: turn }, el("summary", {}, "Look at its numbers"));
+  section.append(details);
+  return details;
+}
+
+/** A field for another sentence, where there is a model. */
+function sentenceForm(page) {
+  const input = el("input", { type: "text", id: "try-text", required: true, autocomplete: "off", dir: "auto" });
+  input.value = page.trace.meta.text;
+  const said = el("p", { role: "alert", id: "text-said" });
+  const button = el("button", { type: "submit", id: "try-translate" }, hasSource(page.trace) ? "translate" : "read");
+  const submit = async (event) => {
+    event.preventDefault();
+    said.textContent = "";
+    button.disabled = true;
+    await new Promise((done) => setTimeout(done, 0)); // let the page show that it works
+    try {
+      await page.translate(input.value);
+    } catch (error) {
+      said.textContent = error.message;
+      button.disabled = false;
+    }
+  };
+  return [el("form", { class: "start", submit }, el("label", { class: "hidden", for: "try-text" }, "another sentence"), input, button), said];
 }
 
 function drawTop(page) {
@@ -177,7 +229,7 @@ function drawTop(page) {
     ? [el("bdi", {}, meta.source.text), " \u2192 ", el("bdi", {}, meta.target.text)]
     : [el("bdi", {}, meta.target.text)];
   const kind = hasSource(page.trace) ? "Transformer" : "language model";
-  const shape = `A trained ${kind} at work: ${model.n_layers} layers, ${model.n_heads} heads, d_model ${model.d_model}, vocabulary ${model.vocab_size}. Every number on this page is this model\u2019s own; hover over one, or reach it with the Tab and arrow keys, to see how it came about.`;
+  const shape = `A trained ${kind} at work: ${model.n_layers} layers, ${model.n_heads} heads, d_model ${model.d_model}, vocabulary ${model.vocab_size}. Every number on this page is this model\u2019s own. ${window.matchMedia("(hover: none)").matches ? "Tap" : "Point at"} a cell, a bar, a line or an underlined number${window.matchMedia("(hover: none)").matches ? "" : ", or reach it with the Tab and arrow keys,"} to see how it came about.`;
   const parts = [
     el(
       "h1",
@@ -189,6 +241,10 @@ function drawTop(page) {
     ),
     el("p", { class: "lead" }, shape),
   ];
+  if (page.ask) parts.push(...sentenceForm(page));
+  const doubts = doubtsIn(page.trace);
+  if (doubts.length)
+    parts.push(el("div", { class: "note", id: "doubts" }, ...doubts.map((words) => el("p", {}, ...words))));
   if (page.parent) {
     const note = el(
       "div",
@@ -196,7 +252,7 @@ function drawTop(page) {
       el(
         "p",
         {},
-        `You look at a branch: ${page.trace.meta.edits.map(describeEdit).join("; ") || "another sentence"}. The original wrote \u201c${page.parent.meta.target.text}\u201d.`,
+        `You look at a branch: ${editsWords(page.trace) || "another sentence"}. The original ${hasSource(page.trace) ? "wrote" : "read"} \u201c${page.parent.meta.target.text}\u201d.`,
       ),
     );
     note.append(
@@ -219,20 +275,21 @@ function drawFoot(page) {
     parts.push(" Keep ", link, ": it opens from disk, without a network.");
   }
   const paper = "Symbols and sections are those of Vaswani et al. 2017, Attention Is All You Need.";
-  document.getElementById("foot").replaceChildren(el("p", {}, ...parts), el("p", {}, paper));
+  document.getElementById("foot").replaceChildren(glossary(), el("p", {}, ...parts), el("p", {}, paper));
 }
 
-/** An edit in words. */
-function describeEdit(edit) {
-  if (edit.op === "mute") return `head ${edit.head + 1} of ${edit.at} is mute`;
-  if (edit.op === "row") return `row ${edit.row} of head ${edit.head + 1} of ${edit.at} was set by hand`;
-  if (edit.op === "replace") return `word ${edit.word + 1} is \u201c${edit.with}\u201d`;
-  if (edit.op === "force") return `step ${edit.step + 1} was forced`;
-  return (
-    { no_positions: "without positions", no_scale: "without 1/\u221ad_k", no_mask: "without the causal mask" }[
-      edit.op
-    ] ?? edit.op
-  );
+/** What speaks against a translation, in words. */
+function doubtsIn({ meta }) {
+  const { unseen = [], unknown = [], repeats = false } = meta.doubts ?? {};
+  const listed = (all) => all.slice(0, 8).flatMap((text, i) => [i ? ", " : "", piece(`\u201c${text}\u201d`)]);
+  const dots = (all) => (all.length > 8 ? " \u2026" : "");
+  const found = [];
+  if (unseen.length)
+    found.push(["The model never saw ", ...listed(unseen), `${dots(unseen)} in its training text: what it makes of ${unseen.length > 1 ? "them" : "it"} is a guess.`]);
+  if (unknown.length)
+    found.push(["Its vocabulary has no piece for ", ...listed(unknown), `${dots(unknown)}: written as bytes, such as <0x33>.`]);
+  if (repeats) found.push(["The translation repeats itself."]);
+  return found;
 }
 
 function drawTime(page) {
@@ -394,6 +451,22 @@ async function askServer(text, edits = []) {
   return trace;
 }
 
+/** The address says what was asked, so that it can be kept and passed on. */
+function keepAddress({ text, edits }) {
+  const asked = new URLSearchParams({ text, ...(edits.length ? { edits: JSON.stringify(edits) } : {}) });
+  history.replaceState(null, "", `?${asked}${location.hash}`);
+}
+
+/** What the address asks for, if it does: a text, and perhaps edits. */
+async function openAddress(ask, begin) {
+  const asked = new URLSearchParams(location.search);
+  const edits = JSON.parse(asked.get("edits") ?? "[]");
+  const original = await ask(asked.get("text"), []);
+  const branch = edits.length ? await ask(asked.get("text"), edits) : null;
+  begin(original);
+  if (branch) globalThis.page.show(branch, original);
+}
+
 /** A page without a trace: ask for a text. */
 function drawStart(ask, begin) {
   const input = el("input", { type: "text", "aria-label": "text", required: true, autocomplete: "off" });
@@ -421,16 +494,15 @@ function drawStart(ask, begin) {
       form,
       said,
     );
+  return said;
 }
 
 function start() {
   const home = JSON.parse(document.getElementById("home")?.textContent || '{"kind": "file"}');
   const read = (node) => parseTrace(bytesOf(node.textContent));
   const given = document.getElementById("trace");
-  const branches = [...document.querySelectorAll("script.branch")].map((node) => ({
-    label: node.dataset.label,
-    trace: read(node),
-  }));
+  const first = given ? read(given) : null;
+  const branches = [...document.querySelectorAll("script.branch")].map((node) => read(node).leanOn(first));
   const weights = document.getElementById("weights");
   const model = weights ? openModel(bytesOf(weights.textContent)) : null;
   const ask = home.kind === "server" ? askServer : model ? async (text, edits = []) => model.trace(text, edits) : null;
@@ -439,13 +511,22 @@ function start() {
   const begin = (trace) => {
     const page = new Page(trace, { branches, ask, film });
     listen(page);
+    listenForHow();
     compareWith((name, index) => page.wasBefore(name, index));
     announce("");
     page.model = model;
     globalThis.page = page;
   };
-  if (given) begin(read(given));
-  else drawStart(ask, begin);
+  if (first) begin(first);
+  else {
+    const said = drawStart(ask, begin);
+    if (new URLSearchParams(location.search).has("text")) {
+      said.textContent = "\u2026";
+      openAddress(ask, begin).catch((error) => {
+        said.textContent = error.message;
+      });
+    }
+  }
 }
 
 start();

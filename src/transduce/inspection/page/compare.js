@@ -1,5 +1,5 @@
 // Two traces side by side: where a change enters, how far it gets, and where it dies out.
-import { placesOf } from "./names.js";
+import { hasSource, headName, labelsOf, placesOf } from "./names.js";
 import { splitWords } from "./pieces.js";
 
 const SAME = 1e-6; // of a vector's length; less is rounding
@@ -16,7 +16,7 @@ export function stagesOf(trace) {
     if (stack === "dec") stage("tgt.x", "embedding");
     for (let layer = 0; layer < trace.meta.model.n_layers; layer += 1) {
       stage(`${stack}.${layer}.self.norm`, `${layer + 1} self-attention`);
-      stage(`${stack}.${layer}.cross.norm`, `${layer + 1} to the source`);
+      stage(`${stack}.${layer}.cross.norm`, `${layer + 1} cross-attention`);
       stage(`${stack}.${layer}.ff.norm`, `${layer + 1} feed-forward`);
     }
   }
@@ -51,18 +51,31 @@ export function differencesOf(parent, branch) {
   });
 }
 
-/** Where a change enters, where it is largest, and how much of it reaches the logits. Null: nothing changed at all. */
+/** The first step that is fed another piece than in the original; their number where none is. */
+export function fedFrom(parent, branch) {
+  const [a, b] = [parent, branch].map((trace) => trace.meta.target.ids);
+  const first = b.findIndex((id, t) => id !== a[t]);
+  return first < 0 ? b.length : first;
+}
+
+/**
+ * Where a change enters, where it is largest, and how much of it reaches the logits. Null: nothing changed at all.
+ * A translator that wrote another piece is fed that piece: from there on (`fed`) every vector differs for that reason, so
+ * these positions are left out of the question where the edit itself comes in.
+ */
 export function journeyOf(parent, branch) {
+  const fed = hasSource(branch) ? fedFrom(parent, branch) : Infinity;
   const stages = stagesOf(branch).filter(({ name }) => parent.has(name)).map((stage) => {
     const changes = changeOf(parent, branch, stage.name);
-    const known = changes.filter((x) => !Number.isNaN(x));
+    const alike = stage.side === "target" ? changes.subarray(0, fed) : changes;
+    const known = alike.filter((x) => !Number.isNaN(x));
     const mean = known.length ? known.reduce((a, b) => a + b, 0) / known.length : 0;
-    return { ...stage, changes, mean, isChanged: known.length < changes.length || known.some((x) => x > SAME) };
+    return { ...stage, changes, mean, isChanged: known.length < alike.length || known.some((x) => x > SAME) };
   });
+  const missing = stagesOf(parent).filter(({ name }) => !branch.has(name)).length;
   const changed = stages.filter((stage) => stage.isChanged);
-  if (changed.length === 0) return { stages, enters: null, largest: null, last: null };
-  const largest = changed.reduce((best, stage) => (stage.mean > best.mean ? stage : best));
-  return { stages, enters: changed[0], largest, last: stages.at(-1) };
+  const largest = changed.length ? changed.reduce((best, stage) => (stage.mean > best.mean ? stage : best)) : null;
+  return { stages, fed, missing, enters: changed[0] ?? null, largest, last: stages.at(-1) };
 }
 
 /** The words of a trace's text, with those that were exchanged. */
@@ -72,13 +85,31 @@ export function wordsOf(meta) {
   return words;
 }
 
-/** An edit in a few words; `meta` is that of the trace it was made on. */
-export function editWords(edit, meta) {
-  if (edit.op === "mute") return `${edit.at} head ${edit.head + 1} mute`;
-  if (edit.op === "row") return `${edit.at} head ${edit.head + 1} row ${edit.row + 1} by hand`;
-  if (edit.op === "replace") return `${splitWords(meta.text)[edit.word] ?? "word"} \u2192 ${edit.with}`;
-  if (edit.op === "force") return `step ${edit.step + 1}: ${meta.vocabulary[edit.piece] ?? edit.piece}`;
-  return { no_positions: "no positions", no_scale: "no 1/\u221ad_k", no_mask: "no mask" }[edit.op] ?? edit.op;
+/** An edit of a trace in words, the same everywhere on the page. */
+export function editWords(edit, trace) {
+  const { meta } = trace;
+  if (edit.op === "mute") return `without ${headName(edit.at, edit.head)}`;
+  if (edit.op === "row") return `${headName(edit.at, edit.head)}, row \u201c${labelsOf(trace, edit.at).rows[edit.row] ?? edit.row + 1}\u201d set by hand`;
+  if (edit.op === "replace") return `\u201c${splitWords(meta.text)[edit.word] ?? edit.word + 1}\u201d \u2192 \u201c${edit.with}\u201d`;
+  if (edit.op === "force") return `step ${edit.step + 1} forced to write \u201c${meta.vocabulary[edit.piece] ?? edit.piece}\u201d`;
+  return { no_positions: "without positions", no_scale: "without 1/\u221ad_k", no_mask: "without the mask" }[edit.op] ?? edit.op;
+}
+
+/** All edits of a trace in words. */
+export function editsWords(trace) {
+  return trace.meta.edits.map((edit) => editWords(edit, trace)).join("; ");
+}
+
+/** Where edits act by what they say, in words. */
+export function placeOfEdits(edits, trace) {
+  const first = trace.meta.source ? "both embeddings" : "the embedding";
+  const where = edits.map((edit) => {
+    if (edit.at) return headName(edit.at, edit.head);
+    if (edit.op === "replace") return trace.meta.source ? "the source, before the encoder\u2019s embedding" : "the text, before the embedding";
+    if (edit.op === "force") return `what is written at step ${edit.step + 1}`;
+    return { no_positions: first, no_scale: "all attentions, in every layer", no_mask: "every masked self-attention of the decoder" }[edit.op];
+  });
+  return [...new Set(where)].join("; ");
 }
 
 /** What can be changed in a trace: [[op, words]]. */

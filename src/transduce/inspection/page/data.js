@@ -50,11 +50,20 @@ export class Trace {
     this.meta = meta;
     this.own = new Set(names);
     this.read = read;
+    this.parent = null;
     this.kept = new Map();
   }
 
   names() {
     return [...this.own];
+  }
+
+  /** A branch that came along with its original has only what differs; the rest is the original's. */
+  leanOn(parent) {
+    this.parent = parent;
+    this.meta.vocabulary ??= parent.meta.vocabulary;
+    for (const name of this.meta.same ?? []) this.own.add(name);
+    return this;
   }
 
   has(name) {
@@ -65,8 +74,12 @@ export class Trace {
   }
 
   get(name) {
-    if (!this.kept.has(name)) this.kept.set(name, this.own.has(name) ? this.read(name) : this.derive(name));
+    if (!this.kept.has(name)) this.kept.set(name, this.own.has(name) ? this.find(name) : this.derive(name));
     return this.kept.get(name);
+  }
+
+  find(name) {
+    return this.parent && this.meta.same?.includes(name) ? this.parent.get(name) : this.read(name);
   }
 
   /** Whether the model ran with its "positions", "scale" or "mask". */

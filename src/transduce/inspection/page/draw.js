@@ -153,9 +153,9 @@ export function figure(box, title, { readout = true } = {}) {
     const button = (label, long, act) =>
       el("button", { type: "button", class: "tool", "aria-label": `${long}: ${made.name}`, click: act }, label);
     toolbar.replaceChildren(
-      button("SVG", "save as SVG", () => saveSvg(made.name, take.svg())),
-      button("PNG", "save as PNG", () => savePng(made.name, take.svg())),
-      button("CSV", "copy as CSV", (event) => copyCsv(take.rows(), event.currentTarget)),
+      button("save SVG", "save as SVG", () => saveSvg(made.name, take.svg())),
+      button("save PNG", "save as PNG", () => savePng(made.name, take.svg())),
+      button("copy CSV", "copy as CSV", (event) => copyCsv(take.rows(), event.currentTarget)),
     );
   };
   return made;
@@ -176,22 +176,39 @@ function saveBlob(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-function svgText(root) {
-  const copy = root.cloneNode(true);
-  const width = Number(root.getAttribute("width"));
-  const height = Number(root.getAttribute("height"));
-  copy.setAttribute("xmlns", SVG_SPACE);
-  copy.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  copy.prepend(svg("rect", { width, height, fill: theme().paper }));
-  return { text: new XMLSerializer().serializeToString(copy), width, height };
+/** A picture as it leaves the page: with its title above. */
+function svgText(title, root) {
+  const colors = theme();
+  const width = Math.max(Number(root.getAttribute("width")), Math.ceil(widthOf(title, 600)) + 24);
+  const height = Number(root.getAttribute("height")) + 36;
+  const whole = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, xmlns: SVG_SPACE });
+  const style = { x: 8, y: 22, fill: colors.ink, "font-size": SIZE, "font-family": FONT, "font-weight": 600 };
+  whole.append(
+    svg("rect", { width, height, fill: colors.paper }),
+    svg("text", style, title),
+    svg("g", { transform: "translate(0 36)" }, ...root.cloneNode(true).childNodes),
+  );
+  return { text: new XMLSerializer().serializeToString(whole), width, height };
+}
+
+/** Two drawings in one, side by side. */
+export function sideBySide(first, second) {
+  const [a, b] = [first, second].map((root) => ({
+    width: Number(root.getAttribute("width")),
+    height: Number(root.getAttribute("height")),
+  }));
+  const root = svg("svg", { width: a.width + b.width + 20, height: Math.max(a.height, b.height) });
+  root.append(svg("g", {}, ...first.cloneNode(true).childNodes));
+  root.append(svg("g", { transform: `translate(${a.width + 20} 0)` }, ...second.cloneNode(true).childNodes));
+  return root;
 }
 
 export function saveSvg(title, root) {
-  saveBlob(fileName(title, "svg"), new Blob([svgText(root).text], { type: "image/svg+xml" }));
+  saveBlob(fileName(title, "svg"), new Blob([svgText(title, root).text], { type: "image/svg+xml" }));
 }
 
 export function savePng(title, root) {
-  const { text, width, height } = svgText(root);
+  const { text, width, height } = svgText(title, root);
   const image = new Image();
   image.onload = () => {
     const canvas = el("canvas", { width: 2 * width, height: 2 * height });
@@ -230,6 +247,45 @@ async function copyCsv(rows, button) {
   }, 1200);
 }
 
+/** Something that says how it came about when it is pointed at, tapped or in focus: `data-how`, a line each. */
+export function how(text, lines, style = "") {
+  return el("button", { type: "button", class: `how ${style}`, "data-how": lines.join("\n") }, text);
+}
+
+/** Say something near a place of the screen; nothing: say no more. */
+export function tip(lines, x = 0, y = 0) {
+  const sheet = document.getElementById("tip");
+  if (!sheet) return;
+  sheet.hidden = !lines?.length;
+  if (sheet.hidden) return;
+  sheet.replaceChildren(...lines.map((line) => el("div", {}, line)));
+  const { width, height } = sheet.getBoundingClientRect();
+  sheet.style.left = `${Math.max(4, Math.min(x + 14, document.documentElement.clientWidth - width - 6))}px`;
+  sheet.style.top = `${y + 18 + height < window.innerHeight ? y + 18 : Math.max(4, y - height - 12)}px`;
+}
+
+/** Let everything with `data-how` answer: to a pointer, to a finger, to the keyboard. */
+export function listenForHow() {
+  const linesOf = (event) => event.target.closest?.("[data-how]")?.dataset.how.split("\n");
+  const point = (event) => {
+    const lines = linesOf(event);
+    if (lines) tip(lines, event.clientX, event.clientY);
+    else if (!event.target.closest?.("canvas")) tip(null);
+  };
+  document.addEventListener("pointermove", point);
+  document.addEventListener("click", point);
+  document.addEventListener("focusin", (event) => {
+    const lines = linesOf(event);
+    if (!lines || !event.target.matches(":focus-visible")) return;
+    const { left, bottom } = event.target.getBoundingClientRect();
+    tip(lines, left, bottom - 8);
+    announce(lines.join("; "));
+  });
+  document.addEventListener("focusout", () => tip(null));
+  document.addEventListener("scroll", () => tip(null), { passive: true, capture: true });
+  document.addEventListener("keydown", (event) => event.key === "Escape" && tip(null));
+}
+
 let compare = () => null;
 
 /** Say who can tell what a number was before a change: (name, index) -> text or null. */
@@ -237,16 +293,20 @@ export function compareWith(teller) {
   compare = teller;
 }
 
-/** What stands below a view: which number this is, and how it came about. */
+/** Which number this is, and how it came about: the first line names it. */
+function linesOf({ name, index, value, lines }) {
+  const before = compare(name, index);
+  return [`${name}[${index.join(", ")}] = ${show(value)}`, ...lines, ...(before ? [before] : [])];
+}
+
+/** What stands below a view. */
 export function explainIn(box, found) {
   if (!found) {
     box.replaceChildren();
     return;
   }
   const { name, index, value } = found;
-  const before = compare(name, index);
-  const lines = before ? [...found.lines, before] : found.lines;
-  const code = `${name}[${index.join(", ")}] = ${show(value)}`;
+  const [code, ...lines] = linesOf(found);
   box.replaceChildren(
     el(
       "code",
@@ -258,10 +318,38 @@ export function explainIn(box, found) {
 }
 
 /** The room that the numbers of a matrix need; of a large one those at its start stand for all. */
-function widestNumber(data) {
+function widestNumber(data, reach) {
   let most = 0;
-  for (const x of data.subarray(0, 600)) most = Math.max(most, brief(x).length);
-  return 8.4 * most;
+  for (const text of new Set(Array.from(data.subarray(0, 600), (x) => brief(x, reach)))) most = Math.max(most, widthOf(text));
+  return most;
+}
+
+const SCALE = 96; // how wide a scale of colours is drawn
+
+/** The scale of colours with its numbers: what is much and what is little, by day and by night. */
+function drawScale(pen, x, y, ramp, reach) {
+  const colors = theme();
+  const [low, high] = Array.isArray(reach)
+    ? ["\u2212", "+  each row by itself"]
+    : ramp === "signed"
+      ? [show(-reach), `+${show(reach)}`]
+      : ["0", show(reach)];
+  const from = x + widthOf(low) + 6;
+  pen.text(x, y + 6, low, colors.quiet);
+  for (let i = 0; i < SCALE; i += 2) {
+    const share = i / (SCALE - 2);
+    const color = colorOf(colors, ramp, ramp === "signed" ? 2 * share - 1 : share, 1);
+    pen.rect(from + i, y, 2, 12, `rgb(${color.join(" ")})`);
+  }
+  pen.text(from + SCALE + 6, y + 6, high, colors.quiet);
+  return from + SCALE + 6 + widthOf(high) - x;
+}
+
+/** The scale by itself, for small pictures. */
+export function scaleOf(ramp, reach = 1) {
+  const root = svg("svg", { height: 16, role: "img", "aria-label": `colours from ${ramp === "signed" ? show(-reach) : 0} to ${show(reach)}` });
+  root.setAttribute("width", String(Math.ceil(drawScale(svgPen(root), 0, 2, ramp, reach)) + 2));
+  return root;
 }
 
 /**
@@ -283,7 +371,10 @@ export class HeatMap {
     this.cell.addEventListener("keydown", (event) => this.onKey(event));
     this.cell.addEventListener("focus", () => this.look(...this.at, true));
     this.canvas.addEventListener("pointermove", (event) => this.onPointer(event));
-    this.canvas.addEventListener("pointerleave", () => this.look(...this.at, false));
+    this.canvas.addEventListener("pointerleave", () => {
+      tip(null);
+      this.look(...this.at, false);
+    });
     this.canvas.addEventListener("click", (event) => this.onPointer(event, true));
   }
 
@@ -311,8 +402,7 @@ export class HeatMap {
     this.at = [Math.min(mark.row ?? first, n - 1), Math.min(mark.col ?? second, m - 1)];
     this.place();
     const pan = this.stage.parentElement;
-    if (width > pan.clientWidth && document.activeElement !== this.cell)
-      pan.scrollLeft = this.layout.left + this.at[1] * this.layout.cell - pan.clientWidth / 2;
+    if (width > pan.clientWidth && document.activeElement !== this.cell) showPlace(pan, this.layout.left + this.at[1] * this.layout.cell);
     this.look(...this.at, document.activeElement === this.cell);
   }
 
@@ -321,7 +411,7 @@ export class HeatMap {
     const [n, m] = this.size;
     const room = Math.max(this.figure.body.clientWidth || 640, 200);
     const left = Math.min(Math.max(...rows.map((label) => widthOf(label))) + 12, Math.max(100, room * 0.34));
-    const smallest = least ?? (cols ? 20 : 2);
+    const smallest = least ?? (cols ? 20 : 0.8);
     const cell = Math.min(Math.max((room - left - 2) / m, smallest), most);
     const widest = cols ? Math.max(...cols.map((label) => Math.min(widthOf(label), 110))) : 0;
     const turned = Boolean(cols) && widest > Math.floor(cell) - 4;
@@ -336,8 +426,8 @@ export class HeatMap {
       cell: step,
       high,
       turned,
-      width: Math.ceil(left + m * step + slack + 2),
-      height: top + n * high + 2,
+      width: Math.ceil(Math.max(left + m * step + slack + 2, 260)),
+      height: top + n * high + 30,
     };
   }
 
@@ -348,7 +438,8 @@ export class HeatMap {
     const colors = theme();
     const whole = this.spec.reach ?? (reachOf(data) || 1);
     const gap = cell >= 10 ? 1 : 0;
-    const numbers = cell >= 26 && high >= 24 && cell >= widestNumber(data) + 6;
+    const small = Array.isArray(whole) ? 1 : whole;
+    const numbers = cell >= 26 && high >= 24 && cell >= widestNumber(data, small) + 6;
     for (let i = 0; i < n; i += 1) {
       const y = top + i * high;
       const color = mark.row === undefined || mark.row === i ? colors.ink : colors.quiet;
@@ -363,7 +454,7 @@ export class HeatMap {
         else pen.rect(x + cell / 2 - 1, y + high / 2 - 1, 2, 2, colors.quiet);
         if (numbers) {
           const ink = fillColor ? inkOn(fillColor) : colors.quiet;
-          pen.text(x + (cell - gap) / 2, y + high / 2, brief(value), ink, "middle");
+          pen.text(x + (cell - gap) / 2, y + high / 2, brief(value, small), ink, "middle");
         }
       }
     }
@@ -375,6 +466,7 @@ export class HeatMap {
         else pen.text(x, top - 12, cols[j], color, "middle");
       }
     }
+    drawScale(pen, Math.max(2, Math.min(left, this.layout.width - 250)), top + n * high + 10, ramp, whole);
     if (mark.row !== undefined) {
       pen.rect(left, top + mark.row * high - 1.5, m * cell - gap, 1.5, colors.two);
       pen.rect(left, top + (mark.row + 1) * high - 1, m * cell - gap, 1.5, colors.two);
@@ -393,10 +485,11 @@ export class HeatMap {
     this.cell.setAttribute("aria-colindex", j + 1);
   }
 
-  look(i, j, aloud) {
+  look(i, j, aloud, place = null) {
     if (!this.spec) return;
     const found = this.spec.explain ? this.spec.explain(i, j) : null;
     if (found && this.figure.words) explainIn(this.figure.words, found);
+    if (found && place) tip(found.name ? linesOf(found) : [found.say], ...place);
     const label = this.spec.cols
       ? `${this.spec.rows[i]}, ${this.spec.cols[j]}`
       : `${this.spec.rows[i]}, dimension ${j}`;
@@ -420,8 +513,9 @@ export class HeatMap {
     event.stopPropagation();
     this.at = [Math.min(Math.max(i, 0), n - 1), Math.min(Math.max(j, 0), m - 1)];
     this.place();
-    this.look(...this.at, true);
     this.cell.scrollIntoView({ block: "nearest", inline: "nearest" });
+    const { left, bottom } = this.cell.getBoundingClientRect();
+    this.look(...this.at, true, [left, bottom - 8]);
   }
 
   onPointer(event, isClick = false) {
@@ -434,7 +528,7 @@ export class HeatMap {
       this.place();
       if (this.spec.pick) this.spec.pick(i, j);
     }
-    this.look(i, j, isClick);
+    this.look(i, j, isClick, [event.clientX, event.clientY]);
   }
 
   toSvg() {
@@ -469,18 +563,20 @@ export function thumbnail(canvas, matrix, ramp = "weights", reach = 1) {
 
 /**
  * Two lines of words and curves between them, thick where there is much weight.
- * { above, below, links: [[above, below, weight, whether it is of an earlier step]], strong: { above, below }, rtl: [above, below], ghost: first word below that is not there yet }
+ * { above, below, links: [[above, below, weight, whether it is of an earlier step]], strong: { above, below }, rtl: [above, below], ghost: first word below that is not there yet, explain(above, below) -> lines }
  */
-export function curves(box, { above, below, links, strong = {}, rtl = [false, false], ghost = Infinity, label, room }) {
+export function curves(box, { above, below, links, strong = {}, rtl = [false, false], ghost = Infinity, label, room, explain }) {
   const colors = theme();
   const wide = Math.max(room ?? box.clientWidth ?? 600, 260);
-  const linesOf = (words) => {
-    const widths = words.map((word) => Math.max(widthOf(word, 600) + 22, 40));
+  const fitted = (words, extra, least) => {
+    const widths = words.map((word) => Math.max(widthOf(word, 600) + extra, least));
     return { widths, total: widths.reduce((a, b) => a + b, 0) };
   };
+  const linesOf = (words) => (fitted(words, 22, 40).total + 8 > wide ? fitted(words, 13, 24) : fitted(words, 22, 40));
   const tops = linesOf(above);
   const bottoms = linesOf(below);
   const width = Math.max(wide, tops.total + 8, bottoms.total + 8);
+  const tight = [above, below].some((words) => fitted(words, 22, 40).total + 8 > wide);
   const place = ({ widths, total }, flip) => {
     const gap = Math.min(Math.max((width - total - 8) / Math.max(widths.length, 1), 0), 46);
     let x = (width - total - gap * (widths.length - 1)) / 2;
@@ -510,11 +606,12 @@ export function curves(box, { above, below, links, strong = {}, rtl = [false, fa
     const line = {
       d: path,
       fill: "none",
-      stroke: isFaint ? colors.line : colors.one,
+      stroke: isFaint ? colors.quiet : colors.one,
       "stroke-width": (1 + (isFaint ? 6 : 11) * weight).toFixed(2),
       "stroke-linecap": "round",
+      "data-how": explain?.(i, j).join("\n"),
     };
-    root.append(svg("path", { ...line, "stroke-opacity": isFaint ? 0.9 : (0.16 + 0.74 * weight).toFixed(2) }));
+    root.append(svg("path", { ...line, "stroke-opacity": isFaint ? 0.35 : (0.16 + 0.74 * weight).toFixed(2) }));
     if (weight >= 0.05 && !isFaint) {
       const middle = { x: (xs[i] * 0.62 + ys[j] * 0.38).toFixed(1), y: height * 0.4 };
       const style = {
@@ -529,7 +626,7 @@ export function curves(box, { above, below, links, strong = {}, rtl = [false, fa
     }
   }
   const word = (text, x, y, isStrong, isGhost) => {
-    const w = Math.max(widthOf(text, 600) + 18, 34);
+    const w = tight ? Math.max(widthOf(text, 600) + 10, 22) : Math.max(widthOf(text, 600) + 18, 34);
     const frame = { x: x - w / 2, y: y - 16, width: w, height: 32, rx: 7, stroke: isStrong ? colors.two : colors.line };
     root.append(
       svg("rect", {
@@ -574,11 +671,16 @@ function panTo(box, root, isWide, label, x) {
     root,
   );
   box.replaceChildren(pan);
-  if (isWide) pan.scrollLeft = x - pan.clientWidth / 2;
+  if (isWide) showPlace(pan, x);
+}
+
+/** Pan to a place that is out of sight; what is in sight stays, with its names at the left. */
+function showPlace(pan, x) {
+  pan.scrollLeft = x < pan.clientWidth - 40 ? 0 : x - pan.clientWidth / 2;
 }
 
 /** Arcs over one line of words, from a word back to those it looked at. */
-export function arcsOver(box, { words, from, weights, label, rtl = false }) {
+export function arcsOver(box, { words, from, weights, label, rtl = false, explain }) {
   const colors = theme();
   const wide = Math.max(box.clientWidth || 600, 260);
   const tight = words.map((word) => Math.max(widthOf(word, 600) + 20, 48));
@@ -609,6 +711,7 @@ export function arcsOver(box, { words, from, weights, label, rtl = false }) {
       stroke: colors.one,
       "stroke-width": (1 + 9 * weight).toFixed(2),
       "stroke-linecap": "round",
+      "data-how": explain?.(i).join("\n"),
     };
     root.append(svg("path", { ...line, "stroke-opacity": (0.16 + 0.74 * weight).toFixed(2) }));
   });
@@ -635,62 +738,71 @@ export function arcsOver(box, { words, from, weights, label, rtl = false }) {
   return root;
 }
 
-/** Bars that stand on a line, up or down: products that add up. Running totals as a line. */
-export function columns(box, { values, label, running = false, explain }) {
+/**
+ * Bars that stand on a line, up or down: products that add up. Running totals as a line, their end named beside it.
+ * { values, label, explain(i) -> text, names: [of the axis below, of the numbers at the left], ticks }
+ */
+export function columns(box, { values, label, running = false, explain, names = ["", ""] }) {
   const colors = theme();
   const width = Math.max(box.clientWidth || 600, 260);
-  const height = 190;
+  const height = 216;
   const totals = [];
   values.reduce((sum, x, i) => (totals[i] = sum + x), 0);
   const all = running ? [...values, ...totals, 0] : [...values, 0];
   const high = Math.max(...all);
   const low = Math.min(...all);
-  const y = (x) => 12 + ((high - x) / (high - low || 1)) * (height - 24);
-  const step = Math.min((width - 4) / values.length, 64);
+  const end = running ? `sum ${show(totals[totals.length - 1])}` : "";
+  const left = Math.max(...[high, low, 0].map((x) => widthOf(show(x)))) + 12;
+  const right = end ? widthOf(end) + 10 : 4;
+  const y = (x) => 26 + ((high - x) / (high - low || 1)) * (height - 70);
+  const step = Math.min((width - left - right) / values.length, 64);
   const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+  const pen = svgPen(root);
+  pen.text(2, 9, names[1], colors.quiet);
+  for (const x of new Set([high, 0, low])) if (x === 0 || Math.abs(y(x) - y(0)) > 16) pen.text(left - 6, y(x), show(x), colors.quiet, "end");
   values.forEach((x, i) => {
     const bar = {
-      x: 2 + i * step,
+      x: left + i * step,
       y: Math.min(y(x), y(0)),
       width: Math.max(step - 2, 1),
       height: Math.max(Math.abs(y(x) - y(0)), 0.6),
       rx: 1.5,
     };
-    root.append(
-      svg("rect", { ...bar, fill: x < 0 ? colors.two : colors.one }, explain ? svg("title", {}, explain(i)) : ""),
-    );
+    const told = explain ? { "data-how": explain(i) } : {};
+    root.append(svg("rect", { ...bar, fill: x < 0 ? colors.two : colors.one }));
+    root.append(svg("rect", { ...bar, y: 20, height: height - 58, fill: "transparent", ...told })); // a thin bar is hard to hit
   });
-  root.append(svg("line", { x1: 0, x2: width, y1: y(0), y2: y(0), stroke: colors.quiet, "stroke-width": 1 }));
+  const across = left + values.length * step;
+  root.append(svg("line", { x1: left, x2: across, y1: y(0), y2: y(0), stroke: colors.quiet, "stroke-width": 1 }));
+  const every = Math.max(1, Math.ceil(34 / step));
+  values.forEach((_, i) => {
+    if (i % every === 0) pen.text(left + (i + 0.5) * step, height - 30, String(i), colors.quiet, "middle");
+  });
+  pen.text((left + across) / 2, height - 9, names[0], colors.quiet, "middle");
   if (running) {
-    const points = totals.map((x, i) => `${(2 + (i + 0.5) * step).toFixed(1)},${y(x).toFixed(1)}`).join(" ");
+    const points = totals.map((x, i) => `${(left + (i + 0.5) * step).toFixed(1)},${y(x).toFixed(1)}`).join(" ");
     root.append(
       svg("polyline", { points, fill: "none", stroke: colors.ink, "stroke-width": 1.5, "stroke-dasharray": "4 3" }),
     );
-    const end = {
-      x: width - 4,
-      y: Math.max(y(totals[totals.length - 1]) - 12, 10),
-      "text-anchor": "end",
-      "font-size": SIZE,
-      "font-family": FONT,
-      fill: colors.ink,
-    };
-    root.append(svg("text", end, `sum ${show(totals[totals.length - 1])}`));
+    pen.text(across + 6, Math.max(y(totals[totals.length - 1]), 10), end, colors.ink);
   }
   box.replaceChildren(root);
   return root;
 }
 
-/** Horizontal bars: a table that can be read without seeing. `rows`: [{ name, value, share, note, strong, off }]. */
+/** Horizontal bars: a table that can be read without seeing. `rows`: [{ name, share, cells, strong, off, how }]. */
 export function barTable(box, rows, { caption, columns: heads, pick }) {
   const body = rows.map((row, i) => {
     const bar = el("span", { class: "bar" });
     bar.style.width = `${Math.max(100 * row.share, row.share > 0 ? 0.4 : 0)}%`;
-    const name = pick
-      ? el("button", { type: "button", class: "plain", click: () => pick(i) }, piece(row.name))
-      : piece(row.name);
+    const told = row.how?.join("\n");
+    const name =
+      pick || told
+        ? el("button", { type: "button", class: "plain", "data-how": told, click: () => pick?.(i) }, piece(row.name))
+        : piece(row.name);
     return el(
       "tr",
-      { class: row.strong ? "strong" : row.off ? "off" : null },
+      { class: row.strong ? "strong" : row.off ? "off" : null, "data-how": told },
       el("th", { scope: "row" }, name),
       el("td", { class: "track" }, bar),
       ...row.cells.map((cell) =>
@@ -698,7 +810,8 @@ export function barTable(box, rows, { caption, columns: heads, pick }) {
       ),
     );
   });
-  const head = el("tr", {}, ...heads.map((text) => el(text ? "th" : "td", text ? { scope: "col" } : {}, text)));
+  const isWords = (i) => i > 1 && rows[0]?.cells[i - 2]?.value === undefined;
+  const head = el("tr", {}, ...heads.map((text, i) => el(text ? "th" : "td", text ? { scope: "col", class: isWords(i) ? "words" : null } : {}, text)));
   box.replaceChildren(
     el(
       "table",

@@ -99,19 +99,35 @@ export function show(x) {
   else if (size >= 1000) text = x.toFixed(0);
   else if (size >= 100) text = x.toFixed(1);
   else if (size >= 10) text = x.toFixed(2);
-  else if (size >= 0.001) text = x.toFixed(size >= 1 ? 3 : 4);
-  else text = x.toExponential(1);
+  else if (size >= 1) text = x.toFixed(3);
+  else if (size >= 0.001) text = x.toPrecision(4);
+  else text = x.toExponential(2);
   return text.replace(/-/g, "\u2212");
 }
 
-/** A number that has room for two or three digits. */
-export function brief(x) {
-  if (x === -Infinity) return "\u2212\u221e";
+/** A number that others are computed from: six digits, so that the result comes out right to the four that are shown. */
+export function exact(x) {
+  if (!Number.isFinite(x)) return show(x);
   const size = Math.abs(x);
-  const text = size >= 99.5 ? x.toFixed(0) : size >= 9.95 ? x.toFixed(0) : size >= 0.995 ? x.toFixed(1) : x.toFixed(2);
+  const text = size !== 0 && (size < 1e-4 || size >= 1e6) ? x.toExponential(5) : String(Number(x.toPrecision(6)));
+  return text.replace(/-/g, "\u2212");
+}
+
+/** A result that was computed from shown numbers; what the file holds, where rounding to float16 moved it. */
+export function result(found, stored) {
+  const text = show(found);
+  return text === show(stored) ? text : `${text} (in the file, as float16: ${show(stored)})`;
+}
+
+/** A number that has room for two or three digits; among small ones (`reach`) they go further down. */
+export function brief(x, reach = 1) {
+  if (x === -Infinity) return "\u2212\u221e";
+  if (Number.isNaN(x)) return "\u2013";
+  const size = Math.abs(x);
+  const text = size >= 9.95 ? x.toFixed(0) : size >= 0.995 ? x.toFixed(1) : x.toFixed(reach < 0.095 ? 3 : 2);
   return text
     .replace(/^(-?)0\./, "$1.")
-    .replace(/^-?\.00$/, "0")
+    .replace(/^-?\.0+$/, "0")
     .replace("-", "\u2212");
 }
 

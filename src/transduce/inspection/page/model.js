@@ -215,6 +215,19 @@ function bestPlaces(values, n) {
   return places;
 }
 
+/** Whether the same few pieces are repeated on end. */
+function loops(ids) {
+  if (ids.length - new Set(ids).size < 6) return false;
+  for (let period = 1; period <= 12; period += 1) {
+    let run = 0;
+    for (let i = period; i < ids.length; i += 1) {
+      run = ids[i] === ids[i - period] ? run + 1 : 0;
+      if (run + period >= Math.max(4 * period, 8)) return true;
+    }
+  }
+  return false;
+}
+
 /** The weights with the architecture, the pieces and the search settings. */
 class PageModel {
   constructor(bytes) {
@@ -684,8 +697,19 @@ class PageModel {
     const rows = targetIds.map((_, t) => logSoftmax(logits.data, t * size, size));
     const chosen = [...target, this.isTranslator ? EOS_ID : bestPlaces(rows.at(-1), 1)[0]];
     if (this.isTranslator) this.align(run, tensors, sourceIds, targetIds, rows, chosen);
-    const meta = { format: 1, text, beam, edits, tree, ...this.describe(changed, sourceIds, targetIds, tensors, rows, chosen) };
+    const doubts = this.isTranslator ? { doubts: this.doubtsOf(cleaned, sourceIds.slice(0, -1), target) } : {};
+    const meta = { format: 1, text, beam, edits, tree, ...doubts, ...this.describe(changed, sourceIds, targetIds, tensors, rows, chosen) };
     return makeTrace(meta, tensors);
+  }
+
+  /** What speaks against a translation: words that were never seen, characters read as bytes, a loop (decode/doubts.py). */
+  doubtsOf(text, source, target) {
+    const words = this.about.words ? new Set(this.about.words) : null;
+    this.characters ??= new Set(this.source.names.flatMap((_, id) => (this.source.byteOf.has(id) ? [] : [...this.source.surface(id)])));
+    const all = text.match(/[\p{L}\p{N}_]+|[^\p{L}\p{N}_\s]/gu) ?? [];
+    const unseen = words ? all.filter((word) => !words.has(word)) : [];
+    const unknown = this.source.kind === "byte" ? [] : [...text].filter((c) => !this.characters.has(c) && !isBlank(c));
+    return { unseen: [...new Set(unseen)], unknown: [...new Set(unknown)], repeats: loops(target) && !loops(source) };
   }
 
   alignmentLayer() {

@@ -22,15 +22,25 @@ export function isCausal(place) {
   return place.startsWith("dec") && place.endsWith(".self");
 }
 
-/** "decoder layer 2, attention to the source"; layers and heads are counted from 1 in words, from 0 in tensors. */
+/** "decoder layer 2, cross-attention"; layers and heads are counted from 1 in words, from 0 in tensors. */
 export function placeName(place) {
   const [stack, layer, kind] = place.split(".");
   const part = {
     self: stack === "enc" ? "self-attention" : "masked self-attention",
-    cross: "attention to the source",
+    cross: "cross-attention",
     ff: "feed-forward",
   }[kind];
   return `${stack === "enc" ? "encoder" : "decoder"} layer ${Number(layer) + 1}, ${part}`;
+}
+
+/** "decoder layer 2, cross-attention, head 3". */
+export function headName(place, head) {
+  return `${placeName(place)}, head ${head + 1}`;
+}
+
+/** The same head as tensors call it. */
+export function headTensor(place, head) {
+  return `${place}, head index ${head}`;
 }
 
 export function hasSource(trace) {

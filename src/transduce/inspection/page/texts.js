@@ -25,7 +25,7 @@ export const TEXTS = {
     short: "Vectors + positions",
     paper: "sections 3.4, 3.5",
     text: [
-      "Each id is looked up in a table and gives a vector of d_model numbers, multiplied by \u221ad_model. Attention by itself does not see order, so a vector that depends only on the position is added. With sines, even dimensions hold sin(pos / 10000^(2i/d_model)) and odd ones the cosine.",
+      "Each id is looked up in a table and gives a vector of d_model numbers, multiplied by \u221ad_model. Attention by itself does not see order, so a vector that depends only on the position is added. With sines, even dimensions hold sin(pos / 10000^(2i/d_model)) and odd ones cos of the same.",
     ],
   },
   qkv: {
@@ -41,7 +41,7 @@ export const TEXTS = {
     short: "Scores in five stages",
     paper: "Eq. 1",
     text: [
-      "softmax(QK\u1d40 / \u221ad_k) V. Each row is a piece that looks (a query), each column a piece that is looked at (a key). Scores are divided by \u221ad_k so that they do not grow with the size of the head; in the decoder what lies in the future is hidden; softmax turns each row into weights that add up to 1; with these the values are mixed.",
+      "softmax(QK\u1d40 / \u221ad_k) V. Each row is a piece that looks (a query), each column a piece that is looked at (a key). A row of the decoder is named \u201camo \u2192 molto\u201d: the piece it read last, and the one it wrote next. Scores are divided by \u221ad_k so that they do not grow with the size of the head; in the decoder what lies in the future is hidden; softmax turns each row into weights that add up to 1; with these the values are mixed.",
     ],
   },
   heads: {
@@ -49,7 +49,7 @@ export const TEXTS = {
     short: "All heads",
     paper: "section 3.2.2",
     text: [
-      "Every small square is one head of one layer: rows look, columns are looked at, dark is much. The words below each say what the head mostly looks at here, and how much of its weight goes there. \u201cNeeded\u201d is the piece without which the next one would be least likely. Press a head to see it in the other stations.",
+      "Every small square is one head of one layer: rows look, columns are looked at, and the scale of colours says how much. The words below each say what the head mostly looks at here, and how much of its weight goes there: the mean over all rows, in the decoder\u2019s self-attention without the first, which can only look at itself. \u201cNeeded\u201d is the piece without which the next one would be least likely. Press a head to choose it for the other stations.",
     ],
   },
   concat: {
@@ -65,7 +65,7 @@ export const TEXTS = {
     short: "Add & norm",
     paper: "section 3.1",
     text: [
-      "What a sub-layer says is added to what it read, and the sum is normalised: LayerNorm(x + Sublayer(x)) brings it to mean 0 and deviation 1 before a learned gain and bias. So each sub-layer only corrects what is there.",
+      "What a sub-layer says is added to what it read, and the sum is normalised: LayerNorm(x + Sublayer(x)) brings it to mean 0 and deviation 1 before a learned gain and bias (post-norm). What goes past the sub-layer is called the residual; how much the sub-layer adds to it, the numbers below say.",
     ],
   },
   ff: {

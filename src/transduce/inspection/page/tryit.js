@@ -1,29 +1,37 @@
 // Station 13, "try it": change a word, a head, a row of attention, a piece, or take a part of the model away, and see what follows.
-import { differencesOf, editsFor, editWords, journeyOf, wordsOf } from "./compare.js";
+import { differencesOf, editsFor, editsWords, journeyOf, placeOfEdits, wordsOf } from "./compare.js";
 import { announce, choice, el, HeatMap, piece, table, toggle } from "./draw.js";
-import { percent, show } from "./math.js";
-import { hasSource, isCausal, labelsOf, placeName, placesOf, writtenAt } from "./names.js";
+import { percent, reachOf, show, topOf } from "./math.js";
+import { hasSource, headTensor, isCausal, labelsOf, placeName, placesOf, writtenAt } from "./names.js";
 
 /** Build the station. `page`: { trace, parent, branches, ask, show(trace, parent) }. What is given back is called when another trace is shown. */
 export function tryIt(box, page) {
   const original = { label: "the original", trace: page.parent ?? page.trace, root: null };
-  const entries = [original, ...page.branches.map(({ label, trace }) => ({ label, trace, root: original }))];
+  const entries = [original, ...page.branches.map((trace) => ({ label: editsWords(trace), trace, root: original }))];
   const list = el("ol", { class: "tokens", "aria-label": "branches" });
   const result = el("div", { id: "try-result" });
   const said = el("p", { role: "alert", id: "try-said" });
   let current = entries.find((entry) => entry.trace === page.trace) ?? original;
 
-  /** Put an entry in view, here and in all other stations. */
-  const view = (entry) => {
+  /** Put an entry in view, here and in all other stations; whoever asked stays here, with the result in view. */
+  const view = (entry, stays = true) => {
     current = entry;
     page.show(entry.trace, entry.root?.trace ?? null);
     drawEntries();
+    if (stays) heading.scrollIntoView({ block: "start", behavior: "instant" });
+  };
+  const heading = el("h3", {}, "Branches");
+
+  /** What an entry is called; a change also by its sentence where there are several. */
+  const nameOf = ({ label, root }) => {
+    const isAlone = entries.every((each) => (each.root ?? each).trace.meta.text === original.trace.meta.text);
+    return root && !isAlone ? `\u201c${root.trace.meta.text}\u201d ${label}` : label;
   };
 
   const drawEntries = () => {
     list.replaceChildren(...entries.map((entry) => {
       const isNow = entry === current;
-      return el("li", {}, el("button", { type: "button", class: "chip", "aria-current": isNow ? "true" : null, click: () => view(entry) }, piece(entry.label), ": ", piece(entry.trace.meta.target.text)));
+      return el("li", {}, el("button", { type: "button", class: "chip", "aria-current": isNow ? "true" : null, title: tensorsOf(entry.trace), click: () => view(entry) }, piece(nameOf(entry)), ": ", piece(entry.trace.meta.target.text)));
     }));
     drawResult(result, current);
     editor?.fill(current.trace);
@@ -58,26 +66,27 @@ export function tryIt(box, page) {
     const edits = [...(isOnTop ? base.trace.meta.edits : []), edit];
     await refresh(root);
     const trace = await page.ask(root.trace.meta.text, edits);
-    const entry = { label: edits.map((each) => editWords(each, trace.meta)).join(", "), trace, root };
+    const entry = { label: editsWords(trace), trace, root };
     entries.push(entry);
     view(entry);
   };
 
-  const translate = async (text) => {
+  page.translate = async (text) => {
     const entry = { label: text, trace: await page.ask(text, []), root: null, isFresh: true };
     entries.push(entry);
-    view(entry);
+    view(entry, false);
+    announce(entry.trace.meta.target.text);
   };
 
   let editor = null;
   if (page.ask) {
     editor = makeEditor(attempt, change);
-    box.append(makeSentence(original.trace, attempt, translate), editor.form);
+    box.append(editor.form);
   } else {
     const here = page.branches.length ? "The branches below were computed when it was made." : "It holds no branches either.";
     box.append(el("p", { class: "note" }, `This file holds no model, so nothing new can be computed in it. ${here} Make it with `, el("code", {}, "--with-model"), " to change things yourself, or look at it with ", el("code", {}, "transduce serve"), "."));
   }
-  box.append(said, el("h3", {}, "Branches"), list, result);
+  box.append(said, heading, list, result);
   drawEntries();
   return () => {
     const now = entries.find((entry) => entry.trace === page.trace);
@@ -88,18 +97,6 @@ export function tryIt(box, page) {
   };
 }
 
-/** A field for another sentence. */
-function makeSentence(trace, attempt, translate) {
-  const input = el("input", { type: "text", id: "try-text", required: true, autocomplete: "off", dir: "auto" });
-  input.value = trace.meta.text;
-  const button = el("button", { type: "submit", id: "try-translate" }, hasSource(trace) ? "translate" : "read");
-  const submit = (event) => {
-    event.preventDefault();
-    attempt(button, () => translate(input.value));
-  };
-  return el("form", { class: "start", submit }, el("label", { class: "hidden", for: "try-text" }, "another sentence"), input, button);
-}
-
 /** The form in which a change is put together. `fill(trace)` fits it to a trace. */
 function makeEditor(attempt, change) {
   const fields = el("div", { class: "controls" });
@@ -108,7 +105,7 @@ function makeEditor(attempt, change) {
   const button = el("button", { type: "submit", id: "try-change" }, "see what follows");
   let trace = null;
   let op = "replace";
-  let isOnTop = true;
+  let isOnTop = false;
   let read = () => null; // the edit that the fields say
   const pickKind = el("div", { class: "controls" });
   const redraw = () => {
@@ -128,10 +125,21 @@ function makeEditor(attempt, change) {
     const kind = choice("change", kinds, op, (value) => { op = value; redraw(); });
     kind.lastChild.id = "try-op";
     pickKind.replaceChildren(kind);
-    top.replaceChildren(...(trace.meta.edits.length ? [toggle("on top of the changes in view", isOnTop, (value) => { isOnTop = value; })] : []));
+    isOnTop = false;
+    top.replaceChildren(...(trace.meta.edits.length ? [toggle(`keep the change in view too: ${editsWords(trace)}`, isOnTop, (value) => { isOnTop = value; })] : []));
     redraw();
   };
   return { form, fill };
+}
+
+/** Weights in thousandths that add up to what they did: those cut most are rounded up. */
+export function roundTo(sum, weights) {
+  const total = weights.reduce((a, b) => a + b, 0);
+  if (Math.abs(total - sum) > 0.01) return Array.from(weights, (w) => Math.round(1000 * w) / 1000); // set by hand before
+  const cut = Array.from(weights, (w) => Math.floor(1000 * w));
+  const left = Math.round(1000 * sum) - cut.reduce((a, b) => a + b, 0);
+  const order = topOf(cut.map((n, i) => 1000 * weights[i] - n), Math.max(left, 0));
+  return cut.map((n, i) => (n + (order.includes(i) ? 1 : 0)) / 1000);
 }
 
 function numbered(names) {
@@ -185,10 +193,11 @@ const EDITORS = {
       const hidesAhead = isCausal(chosen.at) && trace.ran("mask");
       const n = hidesAhead ? row + 1 : shape[2];
       const from = (chosen.head * shape[1] + row) * shape[2];
+      const rounded = roundTo(1, data.subarray(from, from + n));
       inputs = cols.slice(0, n).map((_, key) => {
         const input = el("input", { type: "text", inputmode: "decimal", input: told });
         input.style.width = "5.5rem";
-        input.value = String(Math.round(1000 * data[from + key]) / 1000);
+        input.value = String(rounded[key]);
         return input;
       });
       const alone = choice("put all on", [["", "\u2013"], ...numbered(cols.slice(0, n))], "", (key) => {
@@ -237,7 +246,7 @@ function drawResult(box, { label, trace, root }) {
   const verb = hasSource(trace) ? "wrote" : "read";
   const side = (name, which, id) => el("div", {}, el("h3", {}, name), el("p", { id, dir: "auto" }, piece(which.meta.target.text)));
   const journey = journeyOf(parent, trace);
-  box.append(el("div", { class: "pair" }, side(`The original ${verb}`, parent, "try-parent"), side(`With \u201c${label}\u201d it ${verb}`, trace, "try-branch")), stepTable(parent, trace), el("h3", {}, "Where the change enters, and how far it gets"), el("p", { id: "try-journey" }, journeyWords(journey, parent, trace)));
+  box.append(el("div", { class: "pair" }, side(`The original ${verb}`, parent, "try-parent"), side(`With \u201c${label}\u201d it ${verb}`, trace, "try-branch")), stepTable(parent, trace), ...(trace.ran("mask") ? [] : [el("p", { class: "note" }, "Without the mask every step sees the pieces that come later in what it is fed; the probabilities here are those of that one pass, not those of the search, which writes piece by piece and has nothing later to see.")]), el("h3", {}, "Where the change enters, and how far it gets"), el("p", { id: "try-journey" }, journeyWords(journey, parent, trace)));
   for (const name of ["source", "target"]) drawJourney(box, journey, name, trace);
   box.append(tensorTable(parent, trace));
 }
@@ -264,15 +273,27 @@ function shareText(x) {
   return x > 0.995 ? `${Math.round(100 * x)} %` : percent(x);
 }
 
-function stageName({ side, title, name }) {
-  return name === "logits" ? "the logits" : `the ${side === "source" ? "encoder" : "decoder"}\u2019s ${title.replace("to the", "attention to the").replace(/^(\d+) (.*)$/, "$2 of layer $1")}`;
+/** The heads that were changed, as tensors call them: for whoever points at a branch. */
+function tensorsOf({ meta }) {
+  return meta.edits.filter((edit) => edit.at).map((edit) => headTensor(edit.at, edit.head)).join("; ") || null;
 }
 
-function journeyWords({ enters, largest, last }, parent, trace) {
-  if (!enters) return "Nothing changed: every vector is the same to the last digit.";
+function stageName({ side, title, name }) {
+  return name === "logits" ? "the logits" : `the ${side === "source" ? "encoder" : "decoder"}\u2019s ${title.replace(/^(\d+) (.*)$/, "$2 of layer $1")}`;
+}
+
+function journeyWords({ enters, largest, last, fed, missing }, parent, trace) {
   const isSameText = parent.meta.target.ids.join() === trace.meta.target.ids.join();
-  const ends = !hasSource(trace) ? guessWords(parent, trace) : isSameText ? "the same pieces are written" : "other pieces are written";
-  return `The change enters at ${stageName(enters)}, is largest at ${stageName(largest)} (${shareText(largest.mean)} of the length of a vector, on average), and ${last.isChanged ? `moves the logits by ${shareText(last.mean)}` : "dies out before the logits"}: ${ends}.`;
+  if (!enters && isSameText) return "Nothing changed: every vector is the same to the last digit.";
+  const edits = trace.meta.edits.filter((edit) => !parent.meta.edits.includes(edit));
+  const lines = [`The change is made at ${placeOfEdits(edits, trace)}.`];
+  if (enters) lines.push(`It is first seen at ${stageName(enters)}, is largest at ${stageName(largest)} (${shareText(largest.mean)} of the length of a vector, on average), and ${last.isChanged ? `moves the logits by ${shareText(last.mean)}` : "dies out before the logits"}.`);
+  if (!hasSource(trace)) lines.push(`In the end ${guessWords(parent, trace)}.`);
+  else if (isSameText) lines.push("The same pieces are written.");
+  else if (fed < trace.meta.target.ids.length) lines.push(`Then another piece was written at step ${fed} (\u201c${writtenAt(trace, fed - 1)}\u201d${parent.meta.steps[fed - 1] ? ` instead of \u201c${writtenAt(parent, fed - 1)}\u201d` : ""}) and fed back: from step ${fed + 1} on every vector of the decoder differs for that reason too, from its embedding on.`);
+  else lines.push(`Then it ended at step ${fed}, where the original went on.`);
+  if (missing) lines.push(`${missing} of the vectors between were left out of this file, so the change may come in earlier than it is seen.`);
+  return lines.join(" ");
 }
 
 /** A language model reads a text: what changes is what it thinks comes next. */
@@ -286,9 +307,13 @@ function guessWords(parent, trace) {
 function drawJourney(box, journey, side, trace) {
   const stages = journey.stages.filter((stage) => stage.side === side);
   if (stages.length === 0) return;
-  const n = Math.max(1, stages[0].changes.filter((x) => !Number.isNaN(x)).length);
-  const cols = trace.meta[side].pieces.slice(0, n);
-  const data = Float64Array.from(stages.flatMap((stage) => [...stage.changes.subarray(0, n)]));
+  const cols = trace.meta[side].pieces;
+  const n = cols.length;
+  const data = Float64Array.from(stages.flatMap((stage) => [...stage.changes]));
+  if (reachOf(data) === 0 && !data.some(Number.isNaN)) {
+    box.append(el("p", { class: "quiet" }, `On the ${side} side nothing changed.`));
+    return;
+  }
   const words = el("p", { class: "quiet" });
   const map = new HeatMap(box, side === "source" ? "Change on the source side, stage by stage" : "Change on the target side, stage by stage", { readout: false });
   map.figure.whole.append(words);
@@ -297,9 +322,9 @@ function drawJourney(box, journey, side, trace) {
     cols,
     data,
     ramp: "weights",
-    reach: Math.max(...data.filter((x) => Number.isFinite(x)), 1e-9),
+    reach: Math.max(reachOf(data), 1e-9),
     explain: (i, j) => {
-      const say = `${stages[i].title}, \u201c${cols[j]}\u201d: |branch \u2212 original| / |original| = ${shareText(data[i * n + j])}`;
+      const say = `${stages[i].title}, \u201c${cols[j]}\u201d: |branch \u2212 original| / |original| = ${Number.isNaN(data[i * n + j]) ? "the original has no such position" : shareText(data[i * n + j])}`;
       words.textContent = `${say} (${stages[i].name})`;
       return { say };
     },

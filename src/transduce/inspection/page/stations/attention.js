@@ -1,8 +1,8 @@
 // Stations 4 and 5: the score matrix in five stages, and all heads.
 import { softmaxOf } from "../data.js";
-import { HeatMap, choice, el, figure, svg, theme, thumbnail, toggle } from "../draw.js";
-import { bitsOf, dotOf, largestAt, meanOf, percent, reachOf, rowOf, show, sliceOf, topOf } from "../math.js";
-import { labelsOf, placeName, placesOf } from "../names.js";
+import { HeatMap, choice, el, figure, scaleOf, svg, theme, thumbnail, toggle } from "../draw.js";
+import { bitsOf, dotOf, exact, largestAt, meanOf, percent, reachOf, result, rowOf, show, sliceOf, topOf } from "../math.js";
+import { headName, headTensor, isCausal, labelsOf, placeName, placesOf } from "../names.js";
 
 /** Choose an attention and one of its heads; every station that shows one head has it. */
 export function headPicker(page) {
@@ -10,7 +10,7 @@ export function headPicker(page) {
   const box = el("div", { class: "controls" });
   const list = choice(
     "attention",
-    places.map((place) => [place, `${placeName(place)} (${place})`]),
+    places.map((place) => [place, placeName(place)]),
     page.state.place,
     (place) => page.set({ place }),
   );
@@ -50,14 +50,14 @@ export function explainAttention(trace, place, stage, head, i, j) {
     const products = Float32Array.from(q, (x, at) => x * k[at]);
     const most = topOf(products.map(Math.abs), 3);
     found.lines = [
-      `q of \u201c${rows[i]}\u201d times k of \u201c${cols[j]}\u201d: ${d} products that add up to ${show(dotOf(q, k))}`,
-      `the largest: ${most.map((at) => `${show(q[at])} \u00d7 ${show(k[at])} = ${show(products[at])}`).join(",  ")}`,
+      `q of \u201c${rows[i]}\u201d times k of \u201c${cols[j]}\u201d: ${d} products that add up to ${result(dotOf(q, k), value)}`,
+      `the largest: ${most.map((at) => `${exact(q[at])} \u00d7 ${exact(k[at])} = ${show(products[at])}`).join(",  ")}`,
     ];
   } else if (stage === "scaled") {
     const raw = rowOf(trace.get(`${place}.raw`), head, i)[j];
     found.lines = [
       trace.ran("scale")
-        ? `${show(raw)} / \u221a${d} = ${show(raw)} / ${show(Math.sqrt(d))} = ${show(value)}`
+        ? `${exact(raw)} / \u221a${d} = ${exact(raw)} / ${exact(Math.sqrt(d))} = ${show(value)}`
         : `${show(raw)}, not divided: this branch runs without scaling`,
     ];
   } else if (stage === "masked") {
@@ -76,7 +76,7 @@ export function explainAttention(trace, place, stage, head, i, j) {
     found.lines = [
       isEdited
         ? "this row was set by hand"
-        : `exp(${show(scores[j])} \u2212 ${show(most)}) / \u03a3 = ${show(Math.exp(scores[j] - most))} / ${show(sum)} = ${show(Math.exp(scores[j] - most) / sum)}`,
+        : `exp(${exact(scores[j])} \u2212 ${exact(most)}) / \u03a3 = ${exact(Math.exp(scores[j] - most))} / ${exact(sum)} = ${result(Math.exp(scores[j] - most) / sum, value)}`,
       lookSentence(`\u201c${rows[i]}\u201d`, rowOf(tensor, head, i), cols),
     ];
     found.say = found.lines[1];
@@ -123,13 +123,14 @@ export const scoresStation = {
       isUnscaled = value;
       update();
     });
+    picker.box.append(unscaled);
     box.append(
       picker.box,
       el("div", { class: "stages", role: "group", "aria-label": "stages" }, ...buttons.map(({ button }) => button)),
     );
     const map = new HeatMap(box, "weights");
     const entropy = el("p", { class: "quiet" });
-    box.append(el("div", { class: "controls" }, unscaled), entropy);
+    box.append(entropy);
     const update = () => {
       const { trace } = page;
       const { place, head, query, key } = page.state;
@@ -156,7 +157,7 @@ export const scoresStation = {
       const isValues = stage === "heads";
       const entry = STAGES.find(([name]) => name === stage);
       map.draw({
-        title: `${entry[1]}: ${entry[2]}, ${placeName(place)}, head ${head + 1}${isUnscaled && !isValues && stage !== "raw" ? ", without scaling" : ""}${page.diffNote(`${place}.${stage}`)}`,
+        title: `${entry[1]}: ${entry[2]}, ${headName(place, head)}${isUnscaled && !isValues && stage !== "raw" ? ", without scaling" : ""}${page.diffNote(`${place}.${stage}`)}`,
         rows,
         cols: isValues ? null : cols,
         data: matrix.data,
@@ -206,12 +207,16 @@ function explainValue(trace, place, head, i, c) {
   const { rows, cols } = labelsOf(trace, place);
   const value = rowOf(trace.get(`${place}.heads`), head, i)[c];
   const weights = rowOf(trace.get(`${place}.weights`), head, i);
-  const terms = topOf(weights, 3).map((j) => {
+  const product = (j) => weights[j] * rowOf(trace.get(`${place}.v`), head, j)[c];
+  const order = topOf(weights, cols.length);
+  const terms = order.slice(0, 3).map((j) => {
     const v = rowOf(trace.get(`${place}.v`), head, j)[c];
-    return `${show(weights[j])} \u00d7 ${show(v)} (${cols[j]})`;
+    return `${exact(weights[j])} \u00d7 ${exact(v)} (${cols[j]})`;
   });
+  const rest = order.slice(3).reduce((sum, j) => sum + product(j), 0);
+  const all = order.reduce((sum, j) => sum + product(j), 0);
   const isMute = trace.meta.edits.some((edit) => edit.op === "mute" && edit.at === place && edit.head === head);
-  const sum = `${terms.join(" + ")}${cols.length > 3 ? " + \u2026" : ""} = ${show(value)}`;
+  const sum = `${terms.join(" + ")}${cols.length > 3 ? ` + ${exact(rest)} (the rest)` : ""} = ${result(all, value)}`;
   const line = isMute ? "this head is mute: it gives zeros" : sum;
   return {
     name: `${place}.heads`,
@@ -222,24 +227,27 @@ function explainValue(trace, place, head, i, c) {
   };
 }
 
-/** What a head mostly looks at: [role, share of its weight]. */
+/**
+ * What a head mostly looks at: [role, share of its weight]. All shares are of the same rows: all of them, but where the first
+ * can only look at itself, all others.
+ */
 export function roleOf(trace, place, head) {
   const matrix = sliceOf(trace.get(`${place}.weights`), head);
   const [n, m] = matrix.shape;
   const at = (i, j) => (j >= 0 && j < m ? matrix.data[i * m + j] : 0);
-  const mean = (pick, from = 0, to = n) =>
-    meanOf(Array.from({ length: Math.max(to - from, 0) }, (_, i) => pick(i + from)));
+  const from = isCausal(place) && n > 1 ? 1 : 0;
+  const mean = (pick) => meanOf(Array.from({ length: n - from }, (_, i) => pick(i + from)));
   const cols = labelsOf(trace, place).cols;
   const isSelf = place.endsWith(".self");
   const roles = [];
   if (isSelf)
     roles.push(
       ["itself", mean((i) => at(i, i))],
-      ["the one before", mean((i) => at(i, i - 1), 1)],
-      ["two before", mean((i) => at(i, i - 2), 2)],
+      ["the one before", mean((i) => at(i, i - 1))],
+      ["two before", mean((i) => at(i, i - 2))],
     );
-  if (place.startsWith("enc")) roles.push(["the next", mean((i) => at(i, i + 1), 0, n - 1)]);
-  if (!place.startsWith("enc") && isSelf) roles.push([cols[0], mean((i) => at(i, 0), 1)]);
+  if (place.startsWith("enc")) roles.push(["the next", mean((i) => at(i, i + 1))]);
+  if (isCausal(place)) roles.push([cols[0], mean((i) => at(i, 0))]);
   const sums = Array.from({ length: m }, (_, j) => mean((i) => at(i, j)));
   if (place.startsWith("enc") || !isSelf) roles.push([cols[largestAt(sums)], sums[largestAt(sums)]]);
   if (!isSelf && trace.has("align.occlusion") && trace.get("align.occlusion").shape[0] === n) {
@@ -255,10 +263,12 @@ function headsSvg(buttons) {
   const colors = theme();
   const lines = [...new Set(buttons.map((button) => button.dataset.place))];
   const most = Math.max(...lines.map((place) => buttons.filter((button) => button.dataset.place === place).length));
-  const root = svg("svg", { width: 104 + 104 * most, height: 120 * lines.length + 8 });
+  const root = svg("svg", { width: 104 + 150 * most, height: 120 * lines.length + 8 });
   const style = { "font-size": 14, "font-family": "system-ui, sans-serif" };
   lines.forEach((place, y) => {
-    root.append(svg("text", { ...style, x: 6, y: 120 * y + 52, fill: colors.ink }, place));
+    const [stack, layer, kind] = place.split(".");
+    const name = [stack === "enc" ? "encoder" : "decoder", `layer ${Number(layer) + 1}`, kind];
+    name.forEach((text, i) => root.append(svg("text", { ...style, x: 6, y: 120 * y + 36 + 18 * i, fill: colors.ink }, text)));
     buttons
       .filter((button) => button.dataset.place === place)
       .forEach((button, x) => {
@@ -266,7 +276,7 @@ function headsSvg(buttons) {
         root.append(
           svg("image", {
             href,
-            x: 104 + 104 * x,
+            x: 104 + 150 * x,
             y: 120 * y + 8,
             width: 84,
             height: 84,
@@ -277,8 +287,8 @@ function headsSvg(buttons) {
         root.append(
           svg(
             "text",
-            { ...style, x: 104 + 104 * x, y: 120 * y + 108, fill: colors.quiet },
-            `head ${Number(button.dataset.head) + 1}`,
+            { ...style, x: 104 + 150 * x, y: 120 * y + 108, fill: colors.quiet },
+            `${Number(button.dataset.head) + 1}: ${button.querySelector(".role").textContent}`,
           ),
         );
       });
@@ -288,13 +298,13 @@ function headsSvg(buttons) {
 
 /** All weights of all heads, one line each. */
 function headRows(trace) {
-  const lines = [["attention", "head", "query", "key", "weight"]];
+  const lines = [["attention", "head", "tensor", "query", "key", "weight"]];
   for (const place of placesOf(trace)) {
     const { rows, cols } = labelsOf(trace, place);
     const weights = trace.get(`${place}.weights`);
     for (let head = 0; head < weights.shape[0]; head += 1)
       rows.forEach((row, i) =>
-        cols.forEach((col, j) => lines.push([place, head, row, col, rowOf(weights, head, i)[j]])),
+        cols.forEach((col, j) => lines.push([placeName(place), head + 1, `${place}.weights[${head}]`, row, col, rowOf(weights, head, i)[j]])),
       );
   }
   return lines;
@@ -320,7 +330,9 @@ export const headsStation = {
         build();
       },
     );
-    view.body.append(el("div", { class: "controls" }, pick), grid);
+    const legend = el("p", { class: "quiet legend" });
+    const goOn = el("p", { id: "chosen-head", role: "status" });
+    view.body.append(el("div", { class: "controls" }, pick), legend, grid, goOn);
     view.tools({ svg: () => headsSvg(buttons), rows: () => headRows(page.trace) });
     let buttons = [];
     let drawn = null;
@@ -330,9 +342,11 @@ export const headsStation = {
       const kinds = [
         ["enc", "self", "Encoder: the source looks at itself"],
         ["dec", "self", "Decoder: what was written looks back"],
-        ["dec", "cross", "Decoder: attention to the source"],
+        ["dec", "cross", "Decoder: cross-attention, to the source"],
       ];
       grid.replaceChildren();
+      const isDiff = placesOf(trace).some((place) => page.isDifferent(`${place}.weights`));
+      legend.replaceChildren(isDiff ? "difference of the weights: " : "weight: ", scaleOf(isDiff ? "signed" : "weights", 1));
       for (const [stack, kind, title] of kinds) {
         const places = placesOf(trace).filter((place) => place.startsWith(stack) && place.endsWith(kind));
         if (!places.length) continue;
@@ -361,13 +375,17 @@ export const headsStation = {
                 class: "head",
                 "data-place": place,
                 "data-head": head,
-                click: () => page.set({ place, head }),
+                title: headTensor(place, head),
+                click: () => {
+                  page.set({ place, head });
+                  goOn.replaceChildren(`You chose ${headName(place, head)}. See it in `, el("a", { href: "#station-scores" }, "scores in five stages"), " or in ", el("a", { href: "#station-qkv" }, "query, key, value"), ".");
+                },
               },
               canvas,
               el("span", {}, `head ${head + 1}`),
               el("bdi", { class: "role" }, label),
             );
-            button.setAttribute("aria-label", `${placeName(place)}, head ${head + 1}: ${label}`);
+            button.setAttribute("aria-label", `${headName(place, head)}: ${label}`);
             line.append(button);
             buttons.push(button);
           }

@@ -239,7 +239,8 @@ function tell(box, said, tallies) {
     tally.allowed.toExponential(1),
     tally.worst <= 1 ? "\u2713" : "\u2717",
   ]);
-  box.append(
+  const details = el("details", { class: "deep" }, el("summary", {}, "What was computed once more"));
+  details.append(
     table(
       "what was computed once more",
       ["", "what must be equal", "values", "largest difference", "float16 allows there", ""],
@@ -251,4 +252,5 @@ function tell(box, said, tallies) {
       "A float16 holds about three digits: a number near 100 is stored to the nearest 0.06. What is allowed follows from that for each number by itself. Of LayerNorm the gain and bias are not stored; they are fitted, one line for each dimension, and all positions must lie on it.",
     ),
   );
+  box.append(details);
 }

@@ -1,7 +1,7 @@
 // Station 9: what the decoder looks at, and three answers to "where does it come from?".
 import { HeatMap, arcsOver, choice, curves, el, figure } from "../draw.js";
-import { largestAt, meanOf, percent, rowOf, show, times, topOf } from "../math.js";
-import { hasSource, placeName, runsLeft, writtenAt } from "../names.js";
+import { exact, largestAt, meanOf, percent, result, rowOf, show, times, topOf } from "../math.js";
+import { hasSource, headName, placeName, runsLeft, writtenAt } from "../names.js";
 
 /** The rows of a head, or the mean of all heads (head "all"). */
 function weightsOf(trace, place, head, step) {
@@ -50,7 +50,7 @@ export const decoderStation = {
     const drawing = el("div", {});
     back.body.append(drawing);
     let backRow = [];
-    back.tools({ svg: () => selfRoot, rows: () => backRow.map((w, j) => [page.trace.meta.target.pieces[j], w]) });
+    back.tools({ svg: () => selfRoot, rows: () => [["piece", "weight"], ...backRow.map((w, j) => [page.trace.meta.target.pieces[j], w])] });
     let across = null;
     let maps = [];
     const crossing = el("div", {});
@@ -59,16 +59,17 @@ export const decoderStation = {
     if (withSource) {
       across = figure(box, "Attention to the source");
       across.body.append(crossing);
-      across.tools({ svg: () => crossRoot, rows: () => crossRow.map((w, j) => [page.trace.meta.source.pieces[j], w]) });
-      const three = el("div", { class: meta.source.pieces.length > 9 ? "" : "three" });
-      box.append(el("h3", {}, "Three answers to \u201cwhere did it look?\u201d"), three, verdict);
+      across.tools({ svg: () => crossRoot, rows: () => [["piece", "weight"], ...crossRow.map((w, j) => [page.trace.meta.source.pieces[j], w])] });
+      const two = el("div", { class: meta.source.pieces.length > 9 ? "" : "pair" });
+      const third = el("details", { class: "deep", toggle: () => third.open && update() }, el("summary", {}, "A third answer: gradient \u00d7 input"));
+      box.append(el("h3", {}, "Three answers to \u201cwhere did it look?\u201d"), two, verdict, third);
       maps = [
-        ["align.attention", "Attention: where it looked"],
-        ["align.occlusion", "Occlusion: what it needs"],
-        ["align.gradient", "Gradient \u00d7 input: what it would follow"],
+        ["align.attention", `Attention: where it looked (layer ${meta.model.alignment_layer + 1}, mean of all heads)`, two],
+        ["align.occlusion", "Occlusion: what it needs (log-probability lost when hidden)", two],
+        ["align.gradient", "Gradient \u00d7 input: what it would follow", third],
       ]
         .filter(([name]) => page.trace.has(name))
-        .map(([name, title]) => ({ name, title, map: new HeatMap(three, title) }));
+        .map(([name, title, where]) => ({ name, title, map: new HeatMap(where, title) }));
     }
     const update = () => {
       const { trace } = page;
@@ -80,13 +81,14 @@ export const decoderStation = {
         backRow = [...weightsOf(trace, selfPlace, head, step)];
         const isMasked = trace.isCausal(selfPlace);
         back.title(
-          `${isMasked ? "Masked self-attention" : "Self-attention without its mask"}: at step ${step + 1} \u201c${read[step]}\u201d looks back (${head === "all" ? "mean of all heads" : `head ${Number(head) + 1}`})`,
+          `${isMasked ? "Masked self-attention" : "Self-attention without its mask"}: at step ${step + 1} \u201c${read[step]}\u201d looks back (layer ${Number(layer) + 1}, ${head === "all" ? "mean of all heads" : `head ${Number(head) + 1}`})`,
         );
         selfRoot = arcsOver(drawing, {
           words: read,
           from: step,
           weights: backRow,
           rtl: runsLeft(trace.meta.target.text),
+          explain: (j) => howRow(trace, selfPlace, head, step, j, `\u201c${read[step]}\u201d looks ${percent(backRow[j])} at \u201c${read[j]}\u201d`),
           label: `${read[step]} looks back: ${backRow
             .map((w, j) => [w, j])
             .filter(([w]) => w >= 0.005)
@@ -122,6 +124,7 @@ export const decoderStation = {
         links: crossRow.map((w, i) => [i, step, w]),
         strong: { above: at, below: step },
         rtl: [runsLeft(trace.meta.source.text), runsLeft(trace.meta.target.text)],
+        explain: (i) => howRow(trace, crossPlace, head, step, i, `to write \u201c${written[step]}\u201d it looks ${percent(crossRow[i])} at \u201c${source[i]}\u201d`),
         label: `To write ${written[step]} it looks ${percent(crossRow[at])} at ${source[at]}`,
       });
       sayRow(
@@ -144,7 +147,7 @@ export const decoderStation = {
           data: tensor.data,
           ramp: isSigned ? "signed" : "weights",
           reach: name === "align.attention" && !tensor.isDiff ? 1 : undefined,
-          most: 44,
+          most: 56,
           mark: { row: step, col: topOf(rowOf(trace.get(name), step).map(Math.abs), 1)[0] },
           pick: (i) => page.set({ step: i }),
           explain: (i, j) => explainAlign(trace, name, written, source, i, j),
@@ -159,6 +162,14 @@ export const decoderStation = {
     return update;
   },
 };
+
+/** How the width of one line came about. */
+function howRow(trace, place, head, step, j, words) {
+  const weights = trace.get(`${place}.weights`);
+  if (head !== "all") return [`${place}.weights[${head}, ${step}, ${j}] = ${show(rowOf(weights, Number(head), step)[j])}`, headName(place, Number(head)), words];
+  const each = Array.from({ length: weights.shape[0] }, (_, h) => rowOf(weights, h, step)[j]);
+  return [`mean over heads of ${place}.weights[:, ${step}, ${j}] = ${show(meanOf(each))}`, words, `(${each.map(exact).join(" + ")}) / ${each.length}`];
+}
 
 function sayRow(box, place, head, step, at, row, first, second) {
   const name = `${place}.weights`;
@@ -179,9 +190,9 @@ function explainAlign(trace, name, written, source, i, j) {
   if (name === "align.attention") {
     const place = `dec.${trace.meta.model.alignment_layer}.cross`;
     const heads = trace.get(`${place}.weights`).shape[0];
-    const each = Array.from({ length: heads }, (_, head) => show(rowOf(trace.get(`${place}.weights`), head, i)[j]));
+    const each = Array.from({ length: heads }, (_, head) => rowOf(trace.get(`${place}.weights`), head, i)[j]);
     found.lines = [
-      `the mean of ${heads} heads of ${place}.weights: (${each.join(" + ")}) / ${heads}`,
+      `the mean of ${heads} heads of ${place}.weights: (${each.map(exact).join(" + ")}) / ${heads} = ${result(meanOf(each), value)}`,
       `to write \u201c${written[i]}\u201d it looks ${percent(value)} at \u201c${source[j]}\u201d`,
     ];
   } else if (name === "align.occlusion") {
@@ -189,7 +200,7 @@ function explainAlign(trace, name, written, source, i, j) {
       `log p(${written[i]} | all) \u2212 log p(${written[i]} | without ${source[j]}), not below 0`,
       value < 0.01
         ? `hiding \u201c${source[j]}\u201d does not make \u201c${written[i]}\u201d less likely`
-        : `hiding \u201c${source[j]}\u201d makes \u201c${written[i]}\u201d ${times(Math.exp(value))} times less likely: e^${show(value)}`,
+        : `hiding \u201c${source[j]}\u201d makes \u201c${written[i]}\u201d ${times(Math.exp(value))} times less likely: e^${exact(value)}`,
     ];
   } else {
     found.lines = [

@@ -1,6 +1,6 @@
 // Station 14: one sentence at every validation of the training.
 import { openTensors, readTensor } from "../data.js";
-import { HeatMap, barTable, choice, el, figure, piece, slider, svg, theme } from "../draw.js";
+import { HeatMap, barSvg, barTable, choice, el, figure, slider, svg, theme } from "../draw.js";
 import { meanOf, percent, rowOf, show } from "../math.js";
 
 /** The frames of a film, and a way to read its tensors. */
@@ -93,7 +93,7 @@ export const filmStation = {
       }));
       view.title(`What comes next at step ${step + 1}, after ${frame.step} training steps`);
       barTable(bars, top, { caption: "the likeliest pieces", columns: ["piece", "", "probability"] });
-      view.tools({ svg: () => root, rows: () => top.map((row) => [row.name, row.share]) });
+      view.tools({ svg: () => barSvg(top), rows: () => [["piece", "probability"], ...top.map((row) => [row.name, row.share])] });
     };
     return update;
   },

@@ -1,6 +1,7 @@
 // Stations 6, 7 and 8: what the heads wrote, add & norm, feed-forward.
-import { HeatMap, barSvg, barTable, choice, el, figure, piece, table } from "../draw.js";
-import { dotOf, lengthOf, meanOf, percent, reachOf, rowOf, show, spreadOf, topOf } from "../math.js";
+import { HeatMap, barSvg, barTable, choice, el, figure, how, table } from "../draw.js";
+import { termed } from "../glossary.js";
+import { dotOf, exact, lengthOf, meanOf, percent, reachOf, rowOf, show, spreadOf, times, topOf } from "../math.js";
 import { labelsOf, partsOf, placeName, placesOf, writtenAt } from "../names.js";
 
 function joinedRows(rows) {
@@ -55,7 +56,7 @@ export const concatStation = {
           const total = all.reduce((a, b) => a + b, 0);
           const lines = [
             `the length of W\u1d3c applied to this head alone, for \u201c${cols[i]}\u201d`,
-            `${percent(total ? all[head] / total : 0)} of what the ${heads.length} heads wrote there: ${all.map(show).join(" \u00b7 ")}`,
+            `${exact(all[head])} of ${exact(total)}, which is ${percent(total ? all[head] / total : 0)} of what the ${heads.length} heads wrote there: ${all.map(show).join(" \u00b7 ")}`,
           ];
           return {
             name: `${place}.wrote`,
@@ -162,10 +163,10 @@ export const normStation = {
           const lines = [
             "what came in: the residual, carried past the sub-layer",
             `what the sub-layer says`,
-            `${show(before[c])} + ${show(out[c])} = ${show(add[c])}`,
+            `${exact(before[c])} + ${exact(out[c])} = ${show(add[c])}`,
             isPre
               ? "the sum, unchanged"
-              : `(${show(add[c])} \u2212 ${show(mean)}) / ${show(spreadOf(add))} = ${show((add[c] - mean) / spreadOf(add))}, then a learned gain and bias`,
+              : `(${exact(add[c])} \u2212 ${exact(mean)}) / ${exact(spreadOf(add))} = ${show((add[c] - mean) / spreadOf(add))}, then a learned gain and bias`,
           ];
           const name = `${sub}.${["add", "out", "add", "norm"][i]}`;
           return {
@@ -177,15 +178,23 @@ export const normStation = {
           };
         },
       });
-      const share = lengthOf(before) / (lengthOf(before) + lengthOf(out) || 1);
+      const ratio = lengthOf(out) / (lengthOf(before) || 1);
       const cosine = dotOf(before, out) / (lengthOf(before) * lengthOf(out) || 1);
-      const rows = names.map((name, i) => [name, show(meanOf(all[i])), show(spreadOf(all[i])), show(lengthOf(all[i]))]);
+      const n = add.length;
+      const rows = names.map((name, i) => [
+        name,
+        how(show(meanOf(all[i])), [`the ${n} numbers of \u201c${name}\u201d added up, divided by ${n}`]),
+        how(show(spreadOf(all[i])), ["the square root of the mean of (number \u2212 mean)\u00b2"]),
+        how(show(lengthOf(all[i])), [`the square root of the sum of the squares of ${n} numbers`]),
+      ]);
       numbers.replaceChildren(
         table("mean, deviation and length", ["", "mean", "deviation", "length"], rows),
         el(
           "p",
-          {},
-          `${percent(share)} of the two lengths is the residual. The sub-layer ${cosine < -0.2 ? "takes back part of what was there" : cosine > 0.2 ? "strengthens what was there" : "says something new"} (cosine ${show(cosine)}).`,
+          { id: "norm-said" },
+          ...termed(
+            `What the sub-layer adds is ${times(ratio)} times as long as the residual it is added to${ratio > 1 ? ": here it says more than it read" : ratio < 0.5 ? ": a correction" : ""}. It ${cosine < -0.2 ? "takes back part of what was there" : cosine > 0.2 ? "strengthens what was there" : "says something new"} (cosine ${show(cosine)}).`,
+          ),
         ),
       );
     };
@@ -229,9 +238,10 @@ export const ffStation = {
       const zeros =
         trace.get(`${sub}.hidden`).data.reduce((n, x) => n + (x === 0 ? 1 : 0), 0) /
         trace.get(`${sub}.hidden`).data.length;
+      const awake = rowOf(trace.get(`${sub}.hidden`), at).filter((x) => x > 0).length;
       const known = trace.meta.neurons?.[sub];
       map.draw({
-        title: `${hidden.shape[1]} neurons at each position; ${percent(zeros)} are at 0${page.diffNote(`${sub}.hidden`)}`,
+        title: `${hidden.shape[1]} neurons: at \u201c${labels[at]}\u201d ${awake} of them are awake (${percent(awake / hidden.shape[1])}), over all positions ${percent(1 - zeros)}${page.diffNote(`${sub}.hidden`)}`,
         rows: labels,
         cols: null,
         data: hidden.data,
@@ -251,7 +261,7 @@ export const ffStation = {
             lines: [
               value === 0
                 ? "max(0, \u2026): it found nothing and stays at 0"
-                : `one of ${rowOf(trace.get(`${sub}.hidden`), i).filter((x) => x > 0).length} neurons that are awake here`,
+                : `one of ${rowOf(trace.get(`${sub}.hidden`), i).filter((x) => x > 0).length} of ${hidden.shape[1]} neurons that are awake at \u201c${labels[i]}\u201d`,
               told ? `it pushes ${told[2].join(", ")}` : "",
             ].filter(Boolean),
             say: `neuron ${n} at ${labels[i]}: ${show(value)}`,
@@ -268,6 +278,7 @@ export const ffStation = {
           value: row[n],
           share: row[n] / most,
           cells: [{ text: show(row[n]), value: row[n] }, { text: told ? told[2].join(", ") : "" }],
+          how: [`${sub}.hidden[${at}, ${n}] = ${show(row[n])}`, `max(0, row ${n} of W\u2081 times what the sub-layer reads + bias)`],
         };
       });
       view.title(`The strongest at \u201c${labels[at]}\u201d${known ? ", and the pieces they push" : ""}`);

@@ -1,7 +1,8 @@
 // Stations 10 and 12: the probabilities of the whole vocabulary, and what each layer would have said.
 import { softmaxOf } from "../data.js";
-import { barSvg, barTable, el, figure, piece, slider } from "../draw.js";
-import { bitsOf, largestAt, percent, rowOf, shapeProbs, show, topOf } from "../math.js";
+import { barSvg, barTable, el, figure, piece, slider, svg, theme, widthOf } from "../draw.js";
+import { termed } from "../glossary.js";
+import { bitsOf, exact, largestAt, percent, rowOf, shapeProbs, show, topOf } from "../math.js";
 import { writtenAt } from "../names.js";
 
 const N_SHOWN = 20;
@@ -59,6 +60,8 @@ export const probsStation = {
       const before = page.parent?.has("logits") && step < page.parent.get("logits").shape[0] ? page.parent : null;
       const old = before ? softmaxOf(rowOf(before.get("logits"), step)) : null;
       const isPlain = asked.temperature === 1 && asked.topK >= size && asked.topP >= 1;
+      const highest = Math.max(...logits);
+      const whole = logits.reduce((total, x) => total + Math.exp(x - highest), 0);
       const chosen = trace.meta.steps[step].chosen;
       const shown = topOf(logits, Math.min(N_SHOWN, size));
       if (!shown.includes(chosen)) shown[shown.length - 1] = chosen;
@@ -70,6 +73,12 @@ export const probsStation = {
         logit: logits[id],
         strong: id === chosen,
         off: probs[id] === 0,
+        how: [
+          `logits[${step}, ${id}] = ${show(logits[id])}`,
+          isPlain
+            ? `exp(${exact(logits[id])} \u2212 ${exact(highest)}) / the sum over ${size} pieces = ${exact(Math.exp(logits[id] - highest))} / ${exact(whole)} = ${show(Math.exp(logits[id] - highest) / whole)}`
+            : `with these settings ${percent(probs[id])}`,
+        ],
         cells: [
           { text: show(logits[id]), value: logits[id] },
           { text: probs[id] === 0 ? "cut" : percent(probs[id]), value: probs[id] },
@@ -87,8 +96,7 @@ export const probsStation = {
       });
       const explain = () => {
         const id = picked !== null && shown.includes(picked) ? picked : chosen;
-        const most = Math.max(...logits);
-        const sum = logits.reduce((total, x) => total + Math.exp(x - most), 0);
+        const [most, sum] = [highest, whole];
         const left = Array.from(probs).filter((p) => p > 0).length;
         const rest = 1 - rows.reduce((total, row) => total + row.p, 0);
         const plain = Math.exp(logits[id] - most) / sum;
@@ -103,14 +111,14 @@ export const probsStation = {
             "span",
             { class: "line" },
             piece(trace.meta.vocabulary[id]),
-            `: exp(${show(logits[id])} \u2212 ${show(most)}) / \u03a3 over ${size} pieces = ${show(Math.exp(logits[id] - most))} / ${show(sum)}`,
+            `: exp(${exact(logits[id])} \u2212 ${exact(most)}) / \u03a3 over ${size} pieces = ${exact(Math.exp(logits[id] - most))} / ${exact(sum)} = ${show(plain)}`,
           ),
           el(
             "span",
             { class: "line" },
-            isPlain
+            ...termed(isPlain
               ? `entropy ${bitsOf(probs).toFixed(2)} bits; all pieces that are not shown together have ${percent(Math.max(rest, 0))}`
-              : `with these settings ${left} of ${size} pieces are left, entropy ${bitsOf(probs).toFixed(2)} bits; ${trace.meta.vocabulary[id]} has ${percent(probs[id])}`,
+              : `with these settings ${left} of ${size} pieces are left, entropy ${bitsOf(probs).toFixed(2)} bits; ${trace.meta.vocabulary[id]} has ${percent(probs[id])}`),
           ),
         );
       };
@@ -119,6 +127,27 @@ export const probsStation = {
     return update;
   },
 };
+
+/** The table of layers and steps as a drawing. */
+function lensSvg(rows, trace) {
+  const colors = theme();
+  const layers = [...new Set(rows.map((row) => row.layer))].reverse();
+  const wide = Math.max(...rows.map((row) => widthOf(row.said, 600)), 60) + 24;
+  const n = trace.meta.steps.length;
+  const root = svg("svg", { width: 120 + wide * n, height: 30 + 56 * layers.length });
+  const style = { "font-size": 14, "font-family": "system-ui, sans-serif" };
+  const text = (x, y, words, fill) => root.append(svg("text", { ...style, x, y, fill }, words));
+  for (let t = 0; t < n; t += 1) text(124 + wide * t, 18, `step ${t + 1}`, colors.quiet);
+  layers.forEach((layer, i) => text(8, 60 + 56 * i, `after layer ${layer + 1}`, colors.quiet));
+  for (const row of rows) {
+    const [x, y] = [120 + wide * row.step, 30 + 56 * layers.indexOf(row.layer)];
+    const isRight = row.id === trace.meta.steps[row.step].chosen;
+    root.append(svg("rect", { x, y, width: wide - 6, height: 48, rx: 6, fill: "none", stroke: isRight ? colors.one : colors.line }));
+    text(x + 8, y + 20, row.said, colors.ink);
+    text(x + 8, y + 39, percent(row.p), colors.quiet);
+  }
+  return root;
+}
 
 export const lensStation = {
   id: "lens",
@@ -129,7 +158,7 @@ export const lensStation = {
     view.body.append(body);
     let rows = [];
     view.tools({
-      svg: () => barSvg(rows.filter((row) => row.step === page.state.step)),
+      svg: () => lensSvg(rows, page.trace),
       rows: () => [
         ["layer", "step", "piece", "probability"],
         ...rows.map((row) => [row.layer + 1, row.step + 1, row.said, row.p]),
@@ -163,7 +192,12 @@ export const lensStation = {
         return el(
           "td",
           {},
-          el("span", { class: style, "data-value": row.p }, piece(row.said), el("small", {}, percent(row.p))),
+          el(
+            "span",
+            { class: style, "data-value": row.p, "data-how": `the largest of softmax(lens.${row.layer}[${row.step}]) = ${show(row.p)}\n\u201c${writtenAt(trace, row.step)}\u201d, which was written in the end, has ${percent(row.own)} after layer ${row.layer + 1}` },
+            piece(row.said),
+            el("small", {}, percent(row.p)),
+          ),
         );
       };
       const lines = [...new Set(rows.map((row) => row.layer))]

@@ -1,6 +1,6 @@
 // Station 11: the beam tree, and who would win with another length penalty.
 import { announce, clip, el, figure, piece, slider, svg, theme, widthOf } from "../draw.js";
-import { lengthPenalty, percent, show } from "../math.js";
+import { exact, lengthPenalty, percent, show } from "../math.js";
 import { joined } from "../names.js";
 
 /** The nodes from the root to this one. */
@@ -53,6 +53,14 @@ export const beamStation = {
     const view = figure(box, "Beam tree");
     const drawing = el("div", {});
     view.body.append(drawing);
+    const legend = el("p", { class: "quiet legend" });
+    const kinds = [
+      ["winner", "the winner"],
+      ["kept", "kept, or ended"],
+      ["pruned", "pruned: not among the best, given up"],
+    ];
+    legend.append(...kinds.map(([style, words]) => el("span", { class: `line-kind ${style}` }, words)), el("span", {}, `The number beside a piece: sum of log p \u00f7 ${formula}.`));
+    view.body.append(legend);
     const ranking = el("div", {});
     const instead = el("div", { class: "controls" });
     const verdict = el("p", {});
@@ -69,7 +77,7 @@ export const beamStation = {
           n.piece,
           n.log_prob,
           n.score,
-          n.normalised,
+          n.score / lengthPenalty(kind, n.step + 1, alpha),
           n.state,
         ]),
       ],
@@ -88,6 +96,7 @@ export const beamStation = {
           update();
         },
         page.state.step,
+        (node) => node.score / lengthPenalty(kind, node.step + 1, alpha),
       );
       view.title(
         `Beam tree: ${tree.length} candidates, ${tree.filter((node) => node.state === "kept").length} kept, ${ranked.length} ended`,
@@ -106,12 +115,13 @@ export const beamStation = {
         el(
           "span",
           { class: "line" },
-          `${show(before)} + log p(${node.piece}) ${show(node.log_prob)} (${percent(Math.exp(node.log_prob))}) = ${show(node.score)}; divided by ${formula} = ${show(lengthPenalty(kind, path.length, alpha))}: ${show(node.score / lengthPenalty(kind, path.length, alpha))}`,
+          `${exact(before)} + log p(${node.piece}) ${exact(node.log_prob)} (${percent(Math.exp(node.log_prob))}) = ${show(node.score)}; ${exact(node.score)} / ${formula} = ${exact(node.score)} / ${exact(lengthPenalty(kind, path.length, alpha))} = ${show(node.score / lengthPenalty(kind, path.length, alpha))}`,
         ),
       );
       instead.replaceChildren(...forceButton(page, tree, picked));
       const first = rankEnded(tree, kind, meta.model.alpha)[0];
       const wins = ranked[0];
+      const lengths = new Set(ranked.map(({ length }) => length));
       verdict.replaceChildren(
         ...(wins
           ? [
@@ -120,7 +130,7 @@ export const beamStation = {
               " wins ",
               piece(`\u201c${wins.text}\u201d`),
               wins.at === first.at
-                ? ", the same as with the model\u2019s own setting."
+                ? `, the same as with the model\u2019s own \u03b1 = ${meta.model.alpha.toFixed(2)}.${lengths.size === 1 ? ` All ${ranked.length} have the same length, ${wins.length}, so no \u03b1 can change their order.` : ""}`
                 : `; with the model\u2019s own \u03b1 = ${meta.model.alpha.toFixed(2)} another wins.`,
             ]
           : ["No hypothesis ended."]),
@@ -180,7 +190,7 @@ function forceButton(page, tree, picked) {
   return [el("button", { type: "button", click: act }, ...words)];
 }
 
-function drawTree(box, tree, winner, picked, act, step) {
+function drawTree(box, tree, winner, picked, act, step, scoreOf) {
   const colors = theme();
   const columnsOf = new Map();
   tree.forEach((node, at) => {
@@ -215,7 +225,7 @@ function drawTree(box, tree, winner, picked, act, step) {
     const isWinner = winner.has(at);
     const style = {
       fill: "none",
-      stroke: isWinner ? colors.two : node.state === "pruned" ? colors.line : colors.one,
+      stroke: isWinner ? colors.two : node.state === "pruned" ? colors.quiet : colors.one,
       "stroke-width": isWinner ? 3 : 1.2,
       "stroke-dasharray": node.state === "pruned" ? "3 3" : "none",
     };
@@ -225,8 +235,12 @@ function drawTree(box, tree, winner, picked, act, step) {
     const [px, py] = places.get(at);
     const isWinner = winner.has(at);
     const color = isWinner ? colors.two : node.state === "pruned" ? colors.quiet : colors.ink;
-    const label = `step ${node.step + 1}: ${node.piece}, ${percent(Math.exp(node.log_prob))}, ${node.state}`;
-    const group = svg("g", { class: "node", "data-node": at, click: () => act(at) }, svg("title", {}, label));
+    const before = tree[node.parent]?.score ?? 0;
+    const told = [
+      `step ${node.step + 1}: ${node.piece}, ${percent(Math.exp(node.log_prob))}, ${node.state}`,
+      `${exact(before)} + log p ${exact(node.log_prob)} = ${show(node.score)}; after the length penalty ${show(scoreOf(node))}`,
+    ];
+    const group = svg("g", { class: "node", "data-node": at, "data-how": told.join("\n"), click: () => act(at) });
     const w = wide(at) + 60;
     group.append(
       svg("rect", {
@@ -246,7 +260,7 @@ function drawTree(box, tree, winner, picked, act, step) {
       svg(
         "text",
         { ...text, x: px + wide(at) + 6, y: py, fill: colors.quiet },
-        node.score.toFixed(2).replace("-", "\u2212"),
+        scoreOf(node).toFixed(2).replace("-", "\u2212"),
       ),
     );
     root.append(group);
@@ -274,7 +288,9 @@ function drawTree(box, tree, winner, picked, act, step) {
   box.replaceChildren(frame);
   const here = tree.findIndex((node) => node.step === step);
   frame.scrollLeft =
-    box.dataset.step === String(step) || here < 0 ? before : places.get(here)[0] - frame.clientWidth / 2;
+    box.dataset.step === undefined || box.dataset.step === String(step) || here < 0
+      ? before
+      : places.get(here)[0] - frame.clientWidth / 2;
   box.dataset.step = step;
   return root;
 }

@@ -1,8 +1,8 @@
 // Stations 0 and 1: the sentence and why the next piece was written, and the pieces with their numbers.
 import { softmaxOf } from "../data.js";
-import { announce, barSvg, barTable, curves, el, figure, piece, svg, theme, widthOf } from "../draw.js";
-import { largestAt, percent, rowOf, times, topOf } from "../math.js";
-import { hasSource, joined, runsLeft, writtenAt } from "../names.js";
+import { announce, barSvg, barTable, curves, el, figure, how, piece, sideBySide, svg, theme, widthOf } from "../draw.js";
+import { exact, largestAt, meanOf, percent, rowOf, show, times, topOf } from "../math.js";
+import { hasSource, joined, placeName, runsLeft, writtenAt } from "../names.js";
 
 /** The likeliest pieces of a step by the logits: [{ id, name, p }]. */
 export function likeliest(trace, step, n) {
@@ -10,7 +10,45 @@ export function likeliest(trace, step, n) {
   return topOf(probs, n).map((id) => ({ id, name: trace.meta.vocabulary[id], p: probs[id] }));
 }
 
-/** Why this piece at this step, in words made of the numbers: parts that are text, pieces ({ piece }) or shares ({ share }). */
+/** How a probability came about. */
+function howProb(trace, step, id) {
+  const logits = rowOf(trace.get("logits"), step);
+  const most = Math.max(...logits);
+  const sum = logits.reduce((total, x) => total + Math.exp(x - most), 0);
+  const e = Math.exp(logits[id] - most);
+  return [
+    `probs[${step}, ${id}] = ${show(e / sum)}`,
+    `its logit is ${exact(logits[id])}, the largest is ${exact(most)}`,
+    `softmax: exp(${exact(logits[id])} \u2212 ${exact(most)}) / the sum over all ${logits.length} pieces = ${exact(e)} / ${exact(sum)}`,
+  ];
+}
+
+/** How an attention to the source came about: the mean of the heads of the layer that aligns. */
+export function howAttention(trace, step, at) {
+  const place = `dec.${trace.meta.model.alignment_layer}.cross`;
+  const { data, shape } = trace.get(`${place}.weights`);
+  const [h, n, m] = shape;
+  const each = Array.from({ length: h }, (_, head) => data[(head * n + step) * m + at]);
+  return [
+    `align.attention[${step}, ${at}] = ${show(rowOf(trace.get("align.attention"), step)[at])}`,
+    `to write \u201c${writtenAt(trace, step)}\u201d it looks there: \u201c${trace.meta.source.pieces[at]}\u201d`,
+    `the mean of the ${h} heads of ${placeName(place)} (${place}.weights): (${each.map(exact).join(" + ")}) / ${h}`,
+  ];
+}
+
+/** How much hiding a source piece costs. */
+function howHidden(trace, step, at) {
+  const id = trace.meta.steps[step].chosen;
+  const harm = rowOf(trace.get("align.occlusion"), step)[at];
+  const p = softmaxOf(rowOf(trace.get("logits"), step))[id];
+  return [
+    `align.occlusion[${step}, ${at}] = ${show(harm)}`,
+    `the model reads the sentence once more, and no layer may look at \u201c${trace.meta.source.pieces[at]}\u201d`,
+    `log p(${writtenAt(trace, step)}) was ${show(Math.log(p))}, then ${show(Math.log(p) - harm)}: ${show(harm)} less, and e^${exact(harm)} = ${times(Math.exp(harm))}`,
+  ];
+}
+
+/** Why this piece at this step, in words made of the numbers: parts that are text, pieces ({ piece }) or shares ({ share, how }). */
 export function whyParts(trace, step) {
   const { meta } = trace;
   const written = writtenAt(trace, step);
@@ -29,7 +67,7 @@ export function whyParts(trace, step) {
     const layer = last
       ? "Its last decoder layer"
       : `Its decoder layer ${meta.model.alignment_layer + 1} of ${meta.model.n_layers}`;
-    parts.push(`${layer} looked `, { share: percent(looked[at]) }, " at ", { piece: source[at] });
+    parts.push(`${layer} looked `, { share: percent(looked[at]), how: howAttention(trace, step, at) }, " at ", { piece: source[at] });
     if (trace.has("align.occlusion")) {
       const harm = rowOf(trace.get("align.occlusion"), step);
       const most = largestAt(harm);
@@ -39,7 +77,7 @@ export function whyParts(trace, step) {
           " makes ",
           { piece: written },
           " ",
-          { share: `${times(Math.exp(harm[most]))} times` },
+          { share: `${times(Math.exp(harm[most]))} times`, how: howHidden(trace, step, most) },
           " less likely. ",
         ];
         if (most === at) parts.push("; hiding ", { piece: source[at] }, ...less);
@@ -51,15 +89,55 @@ export function whyParts(trace, step) {
     "It gave ",
     { piece: written },
     " ",
-    { share: percent(probs[chosen]) },
+    { share: percent(probs[chosen]), how: howProb(trace, step, chosen) },
     probs[other] > probs[chosen] ? "; likelier was " : ", next ",
     { piece: trace.meta.vocabulary[other] },
     " ",
-    { share: percent(probs[other]) },
+    { share: percent(probs[other]), how: howProb(trace, step, other) },
     ".",
   );
   if (written === "[EOS]") parts.push(" With [EOS] the sentence ends.");
   return parts;
+}
+
+/** What the sentence above leaves open: what hiding means, what the other pieces did, where other layers looked. */
+export function moreParts(trace, step) {
+  const { meta } = trace;
+  const parts = [];
+  if (!trace.ran("mask"))
+    parts.push(
+      "This branch runs without the mask: at every step it also sees the pieces that come later in what it is fed, which it never did in training. So the probabilities of this page are not those with which the sentence was found; the search writes piece by piece, and has nothing later to see. (A model that was trained so would learn to copy the piece that comes next.) ",
+    );
+  if (!hasSource(trace) || !trace.has("align.occlusion")) return parts;
+  const source = meta.source.pieces;
+  const harm = rowOf(trace.get("align.occlusion"), step);
+  const rest = topOf(harm, harm.length).filter((j) => j !== largestAt(harm));
+  parts.push("Hiding a piece means that no layer may look at it. The others count for less: hidden one by one, ");
+  rest.slice(0, 6).forEach((j, rank) => {
+    const less = Math.exp(harm[j]) < 1.05 ? "no change" : `${times(Math.exp(harm[j]))} times`;
+    parts.push(rank ? ", " : "", { piece: source[j] }, " ", { share: less, how: howHidden(trace, step, j) });
+  });
+  parts.push(`${rest.length > 6 ? ", and less for the rest" : ""}. `);
+  for (let layer = 0; layer < meta.model.n_layers; layer += 1) {
+    const weights = layer === meta.model.alignment_layer ? null : trace.has(`dec.${layer}.cross.weights`) && trace.get(`dec.${layer}.cross.weights`);
+    if (!weights) continue;
+    const [h, n, m] = weights.shape;
+    const mean = Array.from({ length: m }, (_, j) => meanOf(Array.from({ length: h }, (_, head) => weights.data[(head * n + step) * m + j])));
+    const at = largestAt(mean);
+    const lines = [
+      `mean over heads of dec.${layer}.cross.weights[:, ${step}, ${at}]`,
+      topOf(mean, 4).map((j) => `${source[j]} ${percent(mean[j])}`).join(", "),
+    ];
+    parts.push(`Layer ${layer + 1} looked `, { share: percent(mean[at]), how: lines }, " at ", { piece: source[at] }, ". ");
+  }
+  return parts;
+}
+
+/** Parts as nodes: numbers say how they came about. */
+function nodesOf(parts) {
+  return parts.map((part) =>
+    part.piece ? el("bdi", {}, `\u201c${part.piece}\u201d`) : part.share ? how(part.share, part.how, "share") : part,
+  );
 }
 
 /** The same as plain text. */
@@ -74,7 +152,8 @@ export const sentenceStation = {
   fits: () => true,
   build(box, page) {
     const why = el("p", { class: "why", id: "why" });
-    box.append(why);
+    const more = el("p", { class: "more", id: "more" });
+    box.append(why, more);
     const view = figure(box, "Where it looked, and what it thought of writing", { readout: false });
     const drawing = el("div", { class: "arcs" });
     const bars = el("div", {});
@@ -87,21 +166,15 @@ export const sentenceStation = {
     let rows = [];
     let said = null;
     view.tools({
-      svg: () => root ?? barSvg(rows),
+      svg: () => (root ? sideBySide(root, barSvg(rows)) : barSvg(rows)),
       rows: () => [["step", "piece", "probability"], ...rows.map((row) => [page.state.step + 1, row.name, row.p])],
     });
     return () => {
       const { trace } = page;
       const { step } = page.state;
       const { meta } = trace;
-      const spoken = whyParts(trace, step).map((part) =>
-        part.piece
-          ? el("bdi", {}, `\u201c${part.piece}\u201d`)
-          : part.share
-            ? el("span", { class: "share" }, part.share)
-            : part,
-      );
-      why.replaceChildren(...spoken);
+      why.replaceChildren(...nodesOf(whyParts(trace, step)));
+      more.replaceChildren(...nodesOf(moreParts(trace, step)));
       if (said !== null && said !== step) announce(whyText(trace, step));
       said = step;
       rows = likeliest(trace, step, 5).map(({ id, name, p }) => ({
@@ -111,7 +184,18 @@ export const sentenceStation = {
         share: p,
         strong: id === meta.steps[step].chosen,
         cells: [{ text: percent(p), value: p }],
+        how: howProb(trace, step, id),
       }));
+      const rest = Math.max(1 - rows.reduce((sum, row) => sum + row.p, 0), 0);
+      const n = (meta.model.vocab_size - rows.length).toLocaleString("en");
+      rows.push({
+        name: `other ${n}`,
+        p: rest,
+        share: rest,
+        off: false,
+        cells: [{ text: percent(rest), value: rest }],
+        how: [`the other ${n} pieces of the vocabulary together: 1 \u2212 the ${rows.length} above`, "each of them has very little"],
+      });
       barTable(bars, rows, {
         caption: `The likeliest pieces at step ${step + 1}`,
         columns: ["piece", "", "probability"],
@@ -128,6 +212,7 @@ export const sentenceStation = {
           strong: { above: largestAt(weights), below: step },
           rtl: [runsLeft(meta.source.text), runsLeft(meta.target.text)],
           label: whyText(trace, step),
+          explain: (i, t) => howAttention(trace, t, i),
         });
       }
     };
@@ -155,17 +240,17 @@ export const tokensStation = {
   id: "tokens",
   fits: () => true,
   build(box, page) {
-    const list = (side, title) => {
+    const list = (side) => {
       const { pieces, ids, words } = side;
       const items = pieces.map((text, i) => {
         const isSpecial = text === "[SOS]" || text === "[EOS]";
-        const isUnknown = text === "[UNK]" || text === "<unk>";
+        const isUnknown = text === "[UNK]" || text === "<unk>" || /^<0x..>$/.test(text);
         const isSame = i > 0 && words[i] !== null && words[i] === words[i - 1];
         const style = `token${isSpecial ? " special" : ""}${isUnknown ? " unknown" : ""}${isSame ? " same" : ""}`;
         const told = isUnknown ? el("span", { class: "hidden" }, " unknown") : null;
         return el("li", { class: style, "data-id": ids[i] }, piece(text), el("code", {}, String(ids[i])), told);
       });
-      const view = figure(box, title, { readout: false });
+      const view = figure(box, "", { readout: false });
       view.body.append(el("ol", { class: "tokens", dir: runsLeft(side.text) ? "rtl" : "ltr" }, ...items));
       view.tools({
         svg: () => tokensSvg(pieces, ids),
@@ -174,10 +259,11 @@ export const tokensStation = {
           ...pieces.map((text, i) => [i, text, ids[i], words[i] ?? ""]),
         ],
       });
+      return { view, items };
     };
     const { meta } = page.trace;
-    if (meta.source) list(meta.source, `Source: ${meta.source.ids.length} pieces`);
-    list(meta.target, `${meta.source ? "What the decoder reads" : "Text"}: ${meta.target.ids.length} pieces`);
+    if (meta.source) list(meta.source).view.title(`Source: ${meta.source.ids.length} pieces, read all at once`);
+    const read = list(meta.target);
     box.append(
       el(
         "p",
@@ -185,6 +271,12 @@ export const tokensStation = {
         `The vocabulary has ${meta.model.vocab_size} pieces. A bar at the left of a piece: it belongs to the word before it.`,
       ),
     );
-    return () => {};
+    return () => {
+      const { step } = page.state;
+      const n = meta.target.ids.length;
+      const who = meta.source ? "What the decoder reads" : "Text";
+      read.view.title(`${who} at step ${step + 1}: ${step + 1} of ${n} pieces; those that are dashed come later`);
+      read.items.forEach((item, i) => item.classList.toggle("later", i > step));
+    };
   },
 };

@@ -1,6 +1,6 @@
 // Stations 2 and 3: embedding and position; query, key and value.
 import { HeatMap, choice, columns, el, figure, piece } from "../draw.js";
-import { dotOf, meanOf, reachOf, rowOf, show } from "../math.js";
+import { dotOf, exact, meanOf, reachOf, result, rowOf, show } from "../math.js";
 import { labelsOf, placesOf } from "../names.js";
 import { headPicker } from "./attention.js";
 
@@ -72,13 +72,13 @@ export const embeddingStation = {
         explain: (i, j) => {
           const [e, p, x] = names.map((name) => rowOf(trace.get(name), token)[j]);
           const lines = [
-            `the table holds ${show(e / Math.sqrt(trace.meta.model.d_model))} for this piece; times \u221a${trace.meta.model.d_model} = ${show(e)}`,
+            `the table holds ${exact(e / Math.sqrt(trace.meta.model.d_model))} for this piece; times \u221a${trace.meta.model.d_model} = ${exact(Math.sqrt(trace.meta.model.d_model))} that is ${show(e)}`,
             trace.meta.model.positions === "sinusoidal" && hasPositions
               ? `${j % 2 ? "cos" : "sin"}(${token} / 10000^(${j - (j % 2)}/${trace.meta.model.d_model})) = ${show(p)}`
               : hasPositions
                 ? `learned for position ${token}: ${show(p)}`
                 : "without positions",
-            `${show(e)} + ${show(p)} = ${show(x)}`,
+            `${exact(e)} + ${exact(p)} = ${result(e + p, x)}`,
           ];
           return {
             name: names[i],
@@ -137,7 +137,8 @@ export const embeddingStation = {
       root = columns(drawing, {
         values: likeness,
         label: `dot products by distance: ${likeness.map(show).join(", ")}`,
-        explain: (i) => `distance ${i}: ${show(likeness[i])}`,
+        explain: (i) => `distance ${i}: ${show(likeness[i])}\nthe mean of the dot products of all pairs of positions that are ${i} apart`,
+        names: ["distance", "mean dot product"],
       });
       curve.words.replaceChildren(
         el("code", { class: "number" }, `mean of ${side}.pos[i] \u00b7 ${side}.pos[i + distance]`),
@@ -218,7 +219,7 @@ export const qkvStation = {
           name: `${place}.${i === 1 ? "k" : "q"}`,
           index: [head, i === 1 ? key : query, c],
           value: (i === 1 ? k : q)[c],
-          lines: [`q \u00d7 k at dimension ${c}: ${show(q[c])} \u00d7 ${show(k[c])} = ${show(products[c])}`],
+          lines: [`q \u00d7 k at dimension ${c}: ${exact(q[c])} \u00d7 ${exact(k[c])} = ${show(products[c])}`],
           say: `dimension ${c}: ${show(q[c])} times ${show(k[c])} is ${show(products[c])}`,
         }),
       });
@@ -227,7 +228,8 @@ export const qkvStation = {
         values: [...products],
         running: true,
         label: `${products.length} products with the sum ${show(raw)}`,
-        explain: (i) => `${show(q[i])} \u00d7 ${show(k[i])} = ${show(products[i])}`,
+        explain: (i) => `dimension ${i}: ${exact(q[i])} \u00d7 ${exact(k[i])} = ${show(products[i])}`,
+        names: ["dimension", "product (blue: above 0, orange: below)"],
       });
       const d = Math.sqrt(q.length);
       view.words.replaceChildren(
@@ -244,12 +246,12 @@ export const qkvStation = {
         el(
           "span",
           { class: "line" },
-          `${q.length} products add up to ${show(dotOf(q, k))}; the dashed line is the running total.`,
+          `${q.length} products add up to ${result(dotOf(q, k), raw)}; the dashed line is the running total.`,
         ),
         el(
           "span",
           { class: "line" },
-          `Divided by \u221a${q.length} = ${show(d)}: ${show(raw / d)}. The next station makes a weight of it.`,
+          `${exact(raw)} / \u221a${q.length} = ${exact(raw)} / ${exact(d)} = ${show(raw / d)}. The next station makes a weight of it.`,
         ),
       );
       values.draw({
