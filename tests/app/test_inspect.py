@@ -21,7 +21,14 @@ def test_left_alone_it_shows_the_steps_and_the_alignment(transduce: Run) -> None
     code, out, err = transduce("inspect", TEXT)
     assert (code, err) == (0, "")
     assert out.startswith("I love you very much -> Ti amo molto")
-    for said in ("molto 90.", "align.attention: ", "align.occlusion: ", "align.gradient: ", "molto    0    0   0  100"):
+    for said in (
+        "molto 90 %",
+        "(align.attention)",
+        "(align.occlusion)",
+        "(align.gradient)",
+        "molto    0    0   0  100",
+        "got 90 %",
+    ):
         assert said in out
     assert "\x1b" not in out
 
@@ -32,8 +39,8 @@ def test_json_has_the_meta_and_the_names_or_the_numbers_of_a_view(transduce: Run
     assert found["meta"].keys() == own.meta.keys()
     assert [step["chosen"] for step in found["meta"]["steps"]] == [step["chosen"] for step in own.meta["steps"]]
     assert {"name": "dec.1.cross.weights", "shape": [4, 4, 6]} in found["tensors"]
-    [heads] = json.loads(transduce("inspect", TEXT, "--json", "--view", "heads", "--layer", 1, "--head", 3)[1])
-    assert heads["title"] == "dec.1.cross 3"
+    [_, heads] = json.loads(transduce("inspect", TEXT, "--json", "--view", "heads", "--layer", 1, "--head", 3)[1])
+    assert heads["title"] == "layer 2 head 4"
     assert heads["columns"] == ["I", "love", "you", "very", "much", "[EOS]"]
     for row, wanted in zip(heads["values"], own["dec.1.cross.weights"][3].tolist(), strict=True):
         assert row == pytest.approx(wanted, abs=1e-5)
@@ -60,7 +67,7 @@ def test_a_picture_is_whole_and_fetches_nothing(
 
 def test_the_page_is_one_file_with_branches_and_with_the_model_if_asked(transduce: Run, tmp_path: Path) -> None:
     code, out, err = transduce("inspect", TEXT, "--html", tmp_path / "out.html")
-    assert (code, out, err) == (0, "", "")
+    assert (code, out, err) == (0, "", f"transduce: wrote {tmp_path / 'out.html'}\n")
     page = (tmp_path / "out.html").read_text()
     assert len(page) <= 2_000_000
     assert re.search(r"(src|href)=.?https?:", page) is None
@@ -70,6 +77,16 @@ def test_the_page_is_one_file_with_branches_and_with_the_model_if_asked(transduc
     assert 'base64" id="weights"' not in page
     transduce("inspect", TEXT, "--html", tmp_path / "out.html", "--with-model")
     assert 'base64" id="weights"' in (tmp_path / "out.html").read_text()
+
+
+def test_a_word_never_seen_and_a_character_without_a_piece_are_said(transduce: Run) -> None:
+    code, out, err = transduce("inspect", "I love xyzzy \u2603")
+    assert code == 0
+    assert out.rstrip().splitlines()[-1].strip()
+    assert err.splitlines() == [
+        "transduce: not in the training text, so perhaps mistranslated: xyzzy, \u2603",
+        "transduce: characters the model never learnt: \u2603",
+    ]
 
 
 def test_the_page_of_a_run_has_its_film(
@@ -90,7 +107,7 @@ def test_a_language_model_can_be_looked_into(transduce: Run, tmp_path: Path) -> 
     assert transduce("train", tmp_path / "lm", "--text", tmp_path / "text", *more)[0] == 0
     code, out, _ = transduce("inspect", "The cat", "-m", tmp_path / "lm", "--view", "heads", "--view", "steps")
     assert code == 0
-    assert "dec.0.self 0" in out
+    assert "layer 1 head 1" in out
     assert transduce("inspect", "The cat", "-m", tmp_path / "lm")[1].startswith("The cat -> The cat")
     assert transduce("inspect", "The cat", "-m", tmp_path / "lm", "--html", tmp_path / "lm.html")[0] == 0
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from tests.inspection.test_trace import TEXT, worker_of
 from transduce.decode.load import load
 from transduce.errors import UsageError
-from transduce.inspection.terminal import Grid, Listing, clean, padded, show
+from transduce.inspection.terminal import Grid, Listing, clean, padded, paint, percent, show
 from transduce.inspection.trace import Trace, trace
 from transduce.inspection.views import VIEWS, Choice, look
 from transduce.text.vocabulary import Vocabulary
@@ -73,6 +73,19 @@ def test_the_heat_map_has_the_numbers_of_the_trace_in_hundredths_below_their_pie
             assert int(line[end - 3 : end]) == round(100 * float(built["align.attention"][t, s]))
 
 
+def test_plus_is_blue_and_minus_is_orange_as_on_the_page() -> None:
+    assert paint(1.0, False) == paint(1.0, True) == "#ffffff on rgb(33,102,172)"
+    assert paint(-1.0, False) == "#ffffff on rgb(179,88,6)"
+    assert [percent(p) for p in (0.0, 2e-5, 4e-4, 0.0123, 0.5, 1.0)] == [
+        "0 %",
+        "< 0.01 %",
+        "0.04 %",
+        "1.2 %",
+        "50 %",
+        "100 %",
+    ]
+
+
 def test_columns_that_do_not_fit_follow_below(built: Trace) -> None:
     text = shown(look(built, "scores", Choice(kind="enc"))[:1], 24)
     assert len(re.findall(r"-?\d+\.\d", text)) == 6 * 6
@@ -81,9 +94,10 @@ def test_columns_that_do_not_fit_follow_below(built: Trace) -> None:
 
 def test_the_stages_of_the_scores_are_the_tensors(built: Trace) -> None:
     parts = look(built, "scores", Choice(layer=0, head=1, kind="self"))
-    assert [part.title.split(":")[0] for part in parts] == [
-        f"dec.0.self.{name} head 1" for name in ("raw", "scaled", "masked", "weights", "heads")
-    ]
+    for part, name in zip(parts, ("raw", "scaled", "masked", "weights", "heads"), strict=True):
+        assert part.title.startswith("decoder layer 1, masked self-attention, head 2: ")
+        assert part.title.endswith(f"(dec.0.self.{name}[1])")
+    assert grid(parts).rows == ["[SOS] -> Ti", "Ti -> amo", "amo -> molto", "molto -> [EOS]"]
     for part, name in zip(parts, ("raw", "scaled", "masked", "weights", "heads"), strict=True):
         assert isinstance(part, Grid)
         values = torch.tensor(part.values)
@@ -94,9 +108,13 @@ def test_the_stages_of_the_scores_are_the_tensors(built: Trace) -> None:
 
 
 def test_heads_are_side_by_side(built: Trace) -> None:
-    first = shown(look(built, "heads", Choice())).splitlines()[0]
-    assert [f"dec.0.cross {h}" in first for h in range(4)] == [True] * 4
-    assert [part.title for part in look(built, "heads", Choice(layer=1, head=2, kind="enc"))] == ["enc.1.self 2"]
+    text = shown(look(built, "heads", Choice()))
+    [first] = [line for line in text.splitlines() if "layer 1 head 1" in line]
+    assert [f"layer 1 head {h}" in first for h in range(1, 5)] == [True] * 4
+    assert "cross-attention, in tenths" in text
+    assert "amo -> molto" in text
+    titles = [part.title for part in look(built, "heads", Choice(layer=1, head=2, kind="enc"))]
+    assert titles == ["self-attention, in tenths", "layer 2 head 3"]
     colored = shown(look(built, "heads", Choice()), color_system="truecolor", force_terminal=True)
     assert "\x1b[" in colored
 
@@ -108,7 +126,17 @@ def test_the_lists_say_what_the_steps_say(built: Trace) -> None:
     assert listing.rows[0][0] == "molto"
     assert len(look(built, "probs", Choice())) == 4
     text = shown(look(built, "steps", Choice()), 100)
-    assert "3  [SOS] Ti amo        molto    molto 90." in text
+    assert "3  [SOS] Ti amo        molto    molto 90 %  bene 0.02 %" in text
+    [steps] = look(built, "steps", Choice(step=3))
+    assert isinstance(steps, Listing)
+    probs = built["probs"][2]
+    assert steps.columns[-1] == "bits"
+    assert steps.rows[0][-1] == pytest.approx(float(-(probs * probs.clamp(min=1e-12).log2()).sum()), abs=1e-3)
+    [why] = look(built, "why", Choice(step=3))
+    assert isinstance(why, Listing)
+    less = float(f"{built['align.occlusion'][2].max().exp():.2g}")
+    said = f'it looked 100 % at "very"; hiding "very" makes "molto" {less:,.0f} times less likely; '
+    assert why.rows == [[3, said + '"molto" got 90 %, "bene" 0.02 %']]
     [lens] = look(built, "layers", Choice(step=3))
     assert isinstance(lens, Listing)
     assert lens.rows[0][3] == [["molto", pytest.approx(built.meta["steps"][2]["top"][0][3], abs=1e-6)]]

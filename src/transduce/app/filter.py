@@ -57,7 +57,7 @@ class Tally:
         self._counts.update((*translation.flags, *translation.notes))
         self._n_said += bool(told)
         for kind in told if self._n_said <= MOST_SAID else ():
-            words = {name: _named(getattr(translation, name)) for name in ("unknown", "missing", "unseen")}
+            words = {name: named(getattr(translation, name)) for name in ("unknown", "missing", "unseen")}
             say(f"line {self.n_lines}: {DOUBTS[kind].format(longest=LONGEST_LINE >> 20, **words)}")
 
     def show_progress(self) -> None:
@@ -224,7 +224,7 @@ def _decode(line: bytes, number: int, is_cut: bool = False) -> Line:
     return text
 
 
-def _named(words: tuple[str, ...]) -> str:
+def named(words: tuple[str, ...]) -> str:
     """Words as they can be shown: not too many, not endless, and what cannot be seen, or turns the line round, by its number."""
     shown = []
     for word in words[:MOST_NAMED]:

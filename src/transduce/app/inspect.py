@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from transduce.app.filter import DOUBTS, named
 from transduce.app.run_folder import FILM
 from transduce.decode.generator import Generator
 from transduce.decode.load import load
@@ -21,7 +23,7 @@ from transduce.inspection.trace import Trace, trace
 from transduce.inspection.views import VIEWS, Choice, look
 from transduce.storage import replace_file
 
-DEFAULT = ("steps", "alignment")
+DEFAULT = ("steps", "alignment", "why")
 SVG_WIDTH = 100
 WITHOUT = ("no_positions", "no_scale", "no_mask")
 KEPT = re.compile(r"align\.\w+|logits|.*\.(weights|norm|x)")  # of the branches of a page, where all would be too much
@@ -46,15 +48,21 @@ def inspect(
             raise UsageError(f"--view {view}: there are {', '.join(VIEWS)}")
     worker = load(model, engine="torch")
     found = trace(worker, text, beam=beam, edits=parse_edits([parse_edit(edit) for edit in edits]))
+    doubts = found.meta.get("doubts", {})
+    words = {name: named(tuple(value)) for name, value in doubts.items() if name != "repeats"}
+    for name, kind in (("unseen", "unseen_words"), ("unknown", "unknown_characters"), ("repeats", "repetition")):
+        if doubts.get(name):
+            print(f"transduce: {DOUBTS[kind].format(**words)}", file=sys.stderr)
     if html is not None:
         write(html, page(found, worker, model, with_model))
+        print(f"transduce: wrote {html}", file=sys.stderr)
     if not views and as_json:
         tensors = [{"name": name, "shape": list(tensor.shape)} for name, tensor in found.tensors.items()]
         print(json.dumps({"meta": found.meta, "tensors": tensors}, ensure_ascii=False))
         return
     if not views and html is not None and svg is None:
         return
-    default = DEFAULT if isinstance(worker, Translator) else DEFAULT[:1]
+    default = DEFAULT if isinstance(worker, Translator) else DEFAULT[::2]
     parts = [part for view in views or default for part in look(found, view, choice)]
     if as_json:
         print(json.dumps([part.as_dict() for part in parts], ensure_ascii=False))
@@ -89,10 +97,7 @@ def page(found: Trace, worker: Translator | Generator, model: Path | None, with_
 
 
 def branches(found: Trace) -> list[Trace]:
-    """What would be without positions, scaling and mask, and without single heads of the layer that aligns.
-
-    Each has the tensors that differ from the original's, and in `meta` the names of those that are the `same`.
-    """
+    """What would be without positions, scaling, mask or single heads: the tensors that differ, and in `meta` the `same` ones."""
     model = found.meta["model"]
     at = f"dec.{model['alignment_layer']}.{'cross' if 'source' in found.meta else 'self'}"
     asked: list[Edit] = [{"op": op} for op in WITHOUT if found.has(op[3:])]
@@ -100,12 +105,13 @@ def branches(found: Trace) -> list[Trace]:
     made = []
     for branch in (found.edit(edit) for edit in asked):
         new = {n: t for n, t in branch.tensors.items() if not torch.equal(t.half(), found.tensors[n].half())}
-        about = {name: value for name, value in branch.meta.items() if name != "vocabulary"}
-        made.append(Trace({**about, "same": [n for n in branch.tensors if n not in new]}, new))
-    if sum(2 * tensor.numel() for branch in made for tensor in branch.tensors.values()) <= MOST_BRANCHES:
-        return made
-    fewer = [{**b.meta, "same": [n for n in b.meta["same"] if KEPT.fullmatch(n)]} for b in made]
-    return [Trace(m, {n: b[n] for n in b.tensors if KEPT.fullmatch(n)}) for m, b in zip(fewer, made, strict=True)]
+        made.append(({**branch.meta, "vocabulary": None, "same": [n for n in branch.tensors if n not in new]}, new))
+    if sum(2 * t.numel() for _, new in made for t in new.values()) > MOST_BRANCHES:
+        made = [
+            ({**m, "same": [*filter(KEPT.fullmatch, m["same"])]}, {n: new[n] for n in filter(KEPT.fullmatch, new)})
+            for m, new in made
+        ]
+    return [Trace(meta, new) for meta, new in made]
 
 
 def find_film(model: Path | None) -> bytes | None:

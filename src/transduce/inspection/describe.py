@@ -8,9 +8,7 @@ from torch import Tensor
 
 from transduce.checkpoint import ModelFolder
 from transduce.decode.alignment import words_of
-from transduce.decode.doubts import loops
 from transduce.decode.forced import alignment_layer
-from transduce.decode.translator import Translator
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
 N_TOP = 20  # candidates that are listed for each step
@@ -45,13 +43,6 @@ def describe(
         "vocabulary": [vocabulary.piece(i) for i in range(len(vocabulary))],
         "neurons": _neurons(folder.model, vocabulary, tensors),
     }
-
-
-def doubts_of(worker: Translator, text: str, source: list[int], target: list[int]) -> dict[str, Any]:
-    """What speaks against a translation: words that were never seen, characters read as bytes, a loop."""
-    repeats = loops(target) and not loops(source)
-    unseen, unknown = worker.unseen_words(text), worker.unknown_characters(text)
-    return {"unseen": list(unseen), "unknown": list(unknown), "repeats": repeats}
 
 
 def steps(logits: Tensor, chosen: Sequence[int], vocabulary: Vocabulary, n_top: int) -> list[dict[str, Any]]:

@@ -12,8 +12,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-LOW, MIDDLE, HIGH = (33, 102, 172), (247, 247, 247), (179, 88, 6)  # blue, white, orange: apart for every eye
-MOST_LABEL = 12  # columns of the terminal that a piece may take
+LOW, MIDDLE, HIGH = (
+    (179, 88, 6),
+    (247, 247, 247),
+    (33, 102, 172),
+)  # orange, white, blue: apart for every eye, as on the page
+MOST_LABEL, MOST_ROW = 12, 16  # columns of the terminal that a piece may take, and the name of a row
 BAR = 24
 
 
@@ -37,7 +41,7 @@ class Grid:
         finite = [x for row in self.values for x in row if math.isfinite(x)]
         is_share = all(0 <= x <= 1.001 for x in finite)
         most = 1.0 if is_share else max(map(abs, finite), default=0.0) or 1.0
-        label = min(MOST_LABEL, max(map(cell_len, self.rows), default=0))
+        label = min(MOST_ROW, max(map(cell_len, self.rows), default=0))
         text = Text(clean(self.title) + "\n", style="bold", no_wrap=True, overflow="crop")
         n_columns = len(self.values[0])
         if self.is_small:
@@ -147,15 +151,20 @@ def sign(x: float, is_share: bool) -> str:
 
 
 def paint(x: float, is_share: bool) -> str:
-    """The style of a cell: from white to blue for shares, and from blue over white to orange."""
-    end = LOW if is_share or x < 0 else HIGH
+    """The style of a cell: from white to blue for shares, and from orange over white to blue."""
+    end = LOW if x < 0 and not is_share else HIGH
     strength = min(1.0, abs(x))
     r, g, b = (round(m + (e - m) * strength) for m, e in zip(MIDDLE, end, strict=True))
     return f"{'#000000' if strength < 0.6 else '#ffffff'} on rgb({r},{g},{b})"
 
 
+def percent(p: float) -> str:
+    """A share of one with the digits that matter, as the page writes it."""
+    return "< 0.01 %" if 0 < p < 1e-4 else f"{100 * p:.{0 if p >= 0.1 or p == 0 else 1 if p >= 0.01 else 2}f} %"
+
+
 def said(value: Any) -> str:
     """A value of a listing as people read it: candidates are pairs of a piece and its probability."""
     if isinstance(value, list):
-        return "  ".join(f"{clean(piece)} {p:.1%}" for piece, p in value)
+        return "  ".join(f"{clean(piece)} {percent(p)}" for piece, p in value)
     return "" if value is None else f"{value:.3f}" if isinstance(value, float) else clean(str(value))

@@ -30,11 +30,12 @@ from safetensors.torch import save
 from torch import Tensor
 
 from transduce.decode.alignment import Link, link_words
+from transduce.decode.doubts import loops
 from transduce.decode.forced import twin
 from transduce.decode.generator import Generator
 from transduce.decode.translator import Translator
 from transduce.errors import DataError, MissingInputError, UsageError
-from transduce.inspection.describe import describe, doubts_of
+from transduce.inspection.describe import describe
 from transduce.inspection.edits import Edit, check_edits, check_rows, is_causal, replace_words
 from transduce.inspection.record import bend, places, record_all, watch
 from transduce.inspection.tree import search
@@ -163,7 +164,9 @@ def trace(worker: Translator | Generator, text: str, *, beam: int | None = None,
         source = worker.source_vocabulary.encode(worker.clean(changed))
         check_length(source, MOST_PIECES, "the text", worker.source_vocabulary)
         target, tree = search(worker, model, source, beam, edits)
-        doubts = {"doubts": doubts_of(worker, worker.clean(changed), source, target)}
+        unseen, unknown = (list(f(worker.clean(changed))) for f in (worker.unseen_words, worker.unknown_characters))
+        repeats = loops(target) and not loops(source)
+        doubts = {"doubts": {"unseen": unseen, "unknown": unknown, "repeats": repeats}}
         source = [*source, EOS]
         check_length(target, MOST_PIECES, "its translation", worker.target_vocabulary)
     else:

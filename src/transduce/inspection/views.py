@@ -1,8 +1,9 @@
 """What of a trace is shown in the terminal: each view is a function from a trace to matrices and lists.
 
-Layers, heads and positions count from 0, as in the names of tensors; time steps from 1.
+For people layers, heads and time steps count from 1; in `Choice` and in names of tensors layers, heads and positions from 0.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from transduce.errors import UsageError
-from transduce.inspection.terminal import Grid, Listing, Part
+from transduce.inspection.terminal import Grid, Listing, Part, percent
 from transduce.inspection.trace import Trace
 
 N_CANDIDATES = 3
@@ -57,11 +58,14 @@ def positions(trace: Trace, choice: Choice) -> list[Part]:
 def heads(trace: Trace, choice: Choice) -> list[Part]:
     """The weights of all heads, of all layers, at a glance."""
     model = trace.meta["model"]
-    found: list[Part] = []
+    at, rows, columns = place(trace, choice)
+    what = f"{name_of(at).partition(', ')[2]}, in tenths"
+    found: list[Part] = [Listing(what, ["rows", "columns"], [[", ".join(rows), " ".join(columns)]])]
     for layer in range(model["n_layers"]) if choice.layer is None else [choice.layer]:
         at, _, columns = place(trace, Choice(layer, kind=choice.kind))
         numbers = range(model["n_heads"]) if choice.head is None else [choice.head]
-        found += [Grid(f"{at} {h}", (), columns, matrix(trace[f"{at}.weights"][h]), is_small=True) for h in numbers]
+        each = {f"layer {layer + 1} head {h + 1}": matrix(trace[f"{at}.weights"][h]) for h in numbers}
+        found += [Grid(name, (), columns, values, is_small=True) for name, values in each.items()]
     return found
 
 
@@ -71,12 +75,13 @@ def scores(trace: Trace, choice: Choice) -> list[Part]:
     h = choice.head or 0
     names = {"raw": "Q K^T", "scaled": "/ sqrt(d_k)", "masked": "masked", "weights": "softmax, in hundredths"}
     stages: list[Part] = [
-        Grid(f"{at}.{name} head {h}: {what}", rows, columns, matrix(trace[f"{at}.{name}"][h]))
+        Grid(f"{name_of(at, h)}: {what} ({at}.{name}[{h}])", rows, columns, matrix(trace[f"{at}.{name}"][h]))
         for name, what in names.items()
     ]
     values = matrix(trace[f"{at}.heads"][h])
     dimensions = [str(i) for i in range(len(values[0]))]
-    return [*stages, Grid(f"{at}.heads head {h}: weights times V", rows, dimensions, values, is_small=True)]
+    mixed = f"{name_of(at, h)}: weights times V ({at}.heads[{h}])"
+    return [*stages, Grid(mixed, rows, dimensions, values, is_small=True)]
 
 
 def alignment(trace: Trace, choice: Choice) -> list[Part]:
@@ -84,13 +89,13 @@ def alignment(trace: Trace, choice: Choice) -> list[Part]:
     if "source" not in trace.meta:
         raise UsageError("a language model has no source: there is nothing to align with")
     said = {
-        "attention": "cross-attention, in hundredths",
-        "occlusion": "loss if hidden",
+        "attention": "cross-attention, mean of the heads, in hundredths",
+        "occlusion": "log-probability lost when a source piece is hidden",
         "gradient": "gradient x input",
     }
     columns = trace.meta["source"]["pieces"]
     return [
-        Grid(f"align.{name}: {what}", written(trace), columns, matrix(trace[f"align.{name}"]))
+        Grid(f"{what} (align.{name})", written(trace), columns, matrix(trace[f"align.{name}"]))
         for name, what in said.items()
     ]
 
@@ -130,16 +135,15 @@ def beam(trace: Trace, choice: Choice) -> list[Part]:
 def steps(trace: Trace, choice: Choice) -> list[Part]:
     """What was read, written and thought of at each time step."""
     read = trace.meta["target"]["pieces"]
+    best = [[[p, x] for _, p, _, x in step["top"][:N_CANDIDATES]] for step in trace.meta["steps"]]
     rows = [
-        [t + 1, " ".join(read[: t + 1]), piece, [[p, x] for _, p, _, x in step["top"][:N_CANDIDATES]], step["entropy"]]
+        [t + 1, " ".join(read[: t + 1]), piece, best[t], step["entropy"] / math.log(2)]
         for t, (step, piece) in enumerate(zip(trace.meta["steps"], written(trace), strict=True))
         if choice.step in (None, t + 1)
     ]
     source = trace.meta.get("source", trace.meta["target"])["text"]
     return [
-        Listing(
-            f"{source} -> {trace.meta['target']['text']}", ["step", "read", "written", "candidates", "entropy"], rows
-        )
+        Listing(f"{source} -> {trace.meta['target']['text']}", ["step", "read", "written", "candidates", "bits"], rows)
     ]
 
 
@@ -152,7 +156,28 @@ def layers(trace: Trace, choice: Choice) -> list[Part]:
         for t, piece in enumerate(written(trace))
         if choice.step in (None, t + 1)
     ]
-    return [Listing("layer by layer", ["step", "written", *(f"layer {i}" for i in range(n_layers))], rows)]
+    return [Listing("layer by layer", ["step", "written", *(f"layer {i + 1}" for i in range(n_layers))], rows)]
+
+
+def why(trace: Trace, choice: Choice) -> list[Part]:
+    """Why each piece was written, in words made of the numbers."""
+    rows = []
+    for t, piece in enumerate(written(trace)):
+        probs, line = trace["probs"][t], ""
+        mine = trace.meta["steps"][t]["chosen"]
+        other = next(i for i in probs.topk(2).indices.tolist() if i != mine)
+        if "source" in trace.meta:
+            source, looked, harm = (
+                trace.meta["source"]["pieces"],
+                trace["align.attention"][t],
+                trace["align.occlusion"][t],
+            )
+            less = float(f"{harm.max().exp():.2g}")
+            line += f'it looked {percent(float(looked.max()))} at "{source[looked.argmax()]}"; hiding "{source[harm.argmax()]}" '
+            line += f'makes "{piece}" {less:,.{0 if less >= 10 else 1}f} times less likely; '
+        line += f'"{piece}" got {percent(float(probs[mine]))}, "{trace.meta["vocabulary"][other]}" {percent(float(probs[other]))}'
+        rows.append([t + 1, line])
+    return [Listing("why", ["step", "because"], [row for row in rows if choice.step in (None, row[0])])]
 
 
 def written(trace: Trace) -> list[str]:
@@ -170,13 +195,22 @@ def place(trace: Trace, choice: Choice) -> tuple[str, list[str], list[str]]:
     if layer is None:
         layer = model["alignment_layer"] if kind == "cross" else model["n_layers"] - 1
     queries = trace.meta["source" if kind == "enc" else "target"]["pieces"]
+    if kind != "enc":
+        queries = [f"{read} -> {piece}" for read, piece in zip(queries, written(trace), strict=True)]
     keys = trace.meta["target" if kind == "self" else "source"]["pieces"]
     return (f"enc.{layer}.self" if kind == "enc" else f"dec.{layer}.{kind}"), queries, keys
 
 
+def name_of(at: str, head: int | None = None) -> str:
+    """A head as people call it: `decoder layer 2, cross-attention, head 3`."""
+    stack, layer, kind = at.replace("enc", "encoder").replace("dec", "decoder").split(".")
+    part = {"decoder self": "masked self-attention"}.get(f"{stack} {kind}", f"{kind}-attention")
+    return f"{stack} layer {int(layer) + 1}, {part}{'' if head is None else f', head {head + 1}'}"
+
+
 View = Callable[[Trace, Choice], list[Part]]
 VIEWS: dict[str, View] = {
-    each.__name__: each for each in (tokens, positions, heads, scores, alignment, probs, beam, steps, layers)
+    each.__name__: each for each in (tokens, positions, heads, scores, alignment, probs, beam, steps, layers, why)
 }  # fmt: skip
 
 
