@@ -443,6 +443,21 @@ def test_a_server_is_asked_for_a_trace_and_nothing_else_is(browser: Any, transla
         page.keyboard.press("Enter")
         page.wait_for_selector("#proof[data-count]", state="attached")
         assert page.inner_text("h1") == "I love you → Ti amo"
+        assert page.url == f"{address}/?text=I+love+you"
+        page.select_option("#try-op", "no_positions")
+        page.click("#try-change")
+        page.wait_for_selector("#try-branch")
+        kept, wrote = page.url, page.inner_text("h1")
+        page.fill("#try-text", "I see you")  # the field stays
+        page.click("#try-translate")
+        page.locator("h1", has_text="I see you").wait_for()
+        names = page.locator("#station-try ol.tokens li").all_inner_texts()
+        assert names[0].startswith("“I love you”: ")
+        assert names[1].startswith("“I love you” without positions: ")
+        page.goto(kept)
+        page.wait_for_selector("#try-branch")
+        assert page.inner_text("h1") == wrote
+        assert page.locator("#station-try [aria-current=true]").inner_text().startswith("without positions")
         with page.expect_download() as download:
             page.get_by_role("link", name="this trace as one file").click()
         assert b"base64" in Path(download.value.path()).read_bytes()

@@ -410,7 +410,7 @@ export class HeatMap {
     const { rows, cols, most = 52, tall, least } = this.spec;
     const [n, m] = this.size;
     const room = Math.max(this.figure.body.clientWidth || 640, 200);
-    const left = Math.min(Math.max(...rows.map((label) => widthOf(label))) + 12, Math.max(100, room * 0.34));
+    const left = Math.min(Math.max(...rows.map((label) => widthOf(label))) + 12, Math.max(132, room * 0.34));
     const smallest = least ?? (cols ? 20 : 0.8);
     const cell = Math.min(Math.max((room - left - 2) / m, smallest), most);
     const widest = cols ? Math.max(...cols.map((label) => Math.min(widthOf(label), 110))) : 0;

@@ -23,9 +23,9 @@ export function tryIt(box, page) {
   const heading = el("h3", {}, "Branches");
 
   /** What an entry is called; a change also by its sentence where there are several. */
-  const nameOf = ({ label, root }) => {
+  const nameOf = ({ label, trace, root }) => {
     const isAlone = entries.every((each) => (each.root ?? each).trace.meta.text === original.trace.meta.text);
-    return root && !isAlone ? `\u201c${root.trace.meta.text}\u201d ${label}` : label;
+    return isAlone ? label : root ? `\u201c${root.trace.meta.text}\u201d ${label}` : `\u201c${trace.meta.text}\u201d`;
   };
 
   const drawEntries = () => {
@@ -89,6 +89,10 @@ export function tryIt(box, page) {
   box.append(said, heading, list, result);
   drawEntries();
   return () => {
+    if (page.parent && !entries.some((entry) => entry.trace === page.trace)) {
+      const root = entries.find((entry) => entry.trace === page.parent) ?? original;
+      entries.push({ label: editsWords(page.trace), trace: page.trace, root }); // made elsewhere on the page
+    }
     const now = entries.find((entry) => entry.trace === page.trace);
     if (now && now !== current) {
       current = now;
