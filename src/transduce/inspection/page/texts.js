@@ -41,7 +41,7 @@ export const TEXTS = {
     short: "Scores in five stages",
     paper: "Eq. 1",
     text: [
-      "softmax(QK\u1d40 / \u221ad_k) V. Each row is a piece that looks (a query), each column a piece that is looked at (a key). A row of the decoder is named \u201camo \u2192 molto\u201d: the piece it read last, and the one it wrote next. Scores are divided by \u221ad_k so that they do not grow with the size of the head; in the decoder what lies in the future is hidden; softmax turns each row into weights that add up to 1; with these the values are mixed.",
+      "softmax(QK\u1d40 / \u221ad_k) V. Each row is a piece that looks (a query), each column a piece that is looked at (a key). A row of the decoder is named \u201camo \u2192 molto\u201d: the piece it read last, and the one it wrote next. Scores are divided by \u221ad_k so that they do not grow with the size of the head; in the decoder what lies in the future is masked; softmax turns each row into weights that add up to 1; with these the values are mixed.",
     ],
   },
   heads: {
@@ -81,7 +81,7 @@ export const TEXTS = {
     short: "Decoder",
     paper: "section 3.2.3",
     text: [
-      "Masked self-attention looks at what was written so far. Source attention looks at what the encoder made of the source. Is that where the answer comes from? Attention alone does not prove it, so two other questions stand beside it: how much less likely does the piece get when a source piece is hidden (occlusion), and how would its log-probability follow a source vector (gradient \u00d7 input)?",
+      "Masked self-attention looks at what was written so far. Cross-attention looks at what the encoder made of the source. Is that where the answer comes from? Attention alone does not prove it, so two other questions stand beside it: how much less likely does the piece get when a source piece is hidden (occlusion), and how would its log-probability follow a source vector (gradient \u00d7 input)?",
     ],
     lm: ["Masked self-attention looks at what was read so far, never at what comes later."],
   },
@@ -114,7 +114,7 @@ export const TEXTS = {
     short: "Try it",
     paper: "change something",
     text: [
-      "Change a word, silence a head, move attention, force a piece, or take positions, scaling or mask away. Then see what follows everywhere on this page.",
+      "Change a word, silence a head, move attention, force a piece, or take positions, scaling or mask away. Each change makes a branch; see what follows from it everywhere on this page.",
     ],
   },
   film: {
@@ -130,7 +130,7 @@ export const TEXTS = {
     short: "Self-check",
     paper: "",
     text: [
-      "Nothing here is drawn by hand or by chance. The page takes the tensors it was given and computes attention, sums, norms and probabilities once more.",
+      "Nothing here is drawn by hand or by chance. The page takes the tensors it was given, as float16, and computes attention, sums, norms and probabilities once more.",
     ],
   },
 };

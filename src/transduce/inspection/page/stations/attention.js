@@ -1,6 +1,7 @@
 // Stations 4 and 5: the score matrix in five stages, and all heads.
 import { softmaxOf } from "../data.js";
 import { HeatMap, choice, el, figure, scaleOf, svg, theme, thumbnail, toggle } from "../draw.js";
+import { termed } from "../glossary.js";
 import { bitsOf, dotOf, exact, largestAt, meanOf, percent, reachOf, result, rowOf, show, sliceOf, topOf } from "../math.js";
 import { headName, headTensor, isCausal, labelsOf, placeName, placesOf } from "../names.js";
 
@@ -187,7 +188,7 @@ export const scoresStation = {
       const named = rows.length <= 12 ? rows.map((_, i) => i) : [...order.slice(-3).reverse(), ...order.slice(0, 3)];
       const listed = named.map((i) => `${rows[i]} ${bits[i].toFixed(2)}`).join(" \u00b7 ");
       const scale = `in bits (0: all on one piece; ${show(Math.log2(cols.length))}: spread evenly)`;
-      entropy.textContent = `Entropy of the rows, ${scale}: ${listed}. Mean ${meanOf(bits).toFixed(2)}.`;
+      entropy.replaceChildren(...termed(`Entropy of the rows, ${scale}: ${listed}. Mean ${meanOf(bits).toFixed(2)}.`));
     };
     return update;
   },

@@ -154,7 +154,7 @@ export const sentenceStation = {
     const why = el("p", { class: "why", id: "why" });
     const more = el("p", { class: "more", id: "more" });
     box.append(why, more);
-    const view = figure(box, "Where it looked, and what it thought of writing", { readout: false });
+    const view = figure(box, hasSource(page.trace) ? "Where it looked (grey: at earlier steps), and what it thought of writing (orange: what it wrote)" : "What it thought of (orange: what came)", { readout: false });
     const drawing = el("div", { class: "arcs" });
     const bars = el("div", {});
     const thought = el("div", {}, el("h3", {}, "What comes next?"), bars);

@@ -1,5 +1,6 @@
 // Stations 2 and 3: embedding and position; query, key and value.
 import { HeatMap, choice, columns, el, figure, piece } from "../draw.js";
+import { termed } from "../glossary.js";
 import { dotOf, exact, meanOf, reachOf, result, rowOf, show } from "../math.js";
 import { labelsOf, placesOf } from "../names.js";
 import { headPicker } from "./attention.js";
@@ -93,7 +94,7 @@ export const embeddingStation = {
       near.replaceChildren(
         ...(neighbours
           ? [
-              "Its nearest neighbours in the table, by cosine: ",
+              ...termed("Its nearest neighbours in the table, by cosine: "),
               ...neighbours.flatMap(([text, cosine], i) => [i ? ", " : "", piece(text), ` ${cosine.toFixed(2)}`]),
               ".",
             ]
