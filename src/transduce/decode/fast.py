@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from transduce.checkpoint import ModelFolder
 from transduce.convert.ctranslate2 import POSITIONS, names, why_not
+from transduce.data.encoder import count_cores
 from transduce.decode.converted import Say, find_converted
 from transduce.decode.how import How, Precision
 from transduce.decode.sentences import Hypothesis, Sentence, limit, schedule
@@ -57,9 +58,9 @@ def why_not_fast(folders: Sequence[ModelFolder], how: How) -> str | None:
 
 
 def n_cores() -> int:
-    """Threads to work with: as many as OMP_NUM_THREADS says, else the cores this process may use."""
+    """Threads to work with: as many as OMP_NUM_THREADS says, as torch does, else the cores this process may use."""
     told = os.environ.get("OMP_NUM_THREADS", "")
-    return int(told) if told.isdecimal() and int(told) else len(os.sched_getaffinity(0))
+    return int(told) if told.isdecimal() and int(told) else count_cores()
 
 
 class FastEngine:
