@@ -79,6 +79,12 @@ class ModelFolder:
     card: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: str | None = None  # of settings and weights as they lie in a folder; None: they were never stored
 
+    def trained_with(self, section: str, key: str) -> Any:
+        """A setting of the training, as the card says; None if it does not say, for anybody may have written it."""
+        settings = self.card.get("settings")
+        values = settings.get(section) if isinstance(settings, dict) else None
+        return values.get(key) if isinstance(values, dict) else None
+
 
 def save_model(folder: Path, contents: ModelFolder, precision: Literal["float32", "float16"] = "float32") -> None:
     """Write a model folder, atomically: it is there whole or not at all."""

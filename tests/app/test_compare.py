@@ -167,7 +167,7 @@ def test_commands_and_the_options_of_compare_and_evaluate_are_these() -> None:
     """Growing the list is a decision."""
     group: Any = typer.main.get_command(app)
     assert " ".join(sorted(group.commands)) == (
-        "compare demo doctor evaluate generate info inspect plan score serve train translate"
+        "claims compare demo doctor evaluate generate info inspect plan score serve train translate"
     )
     options = {name: sorted(each.opts[-1] for each in group.commands[name].params) for name in ("compare", "evaluate")}
     assert " ".join(options["compare"]) == (

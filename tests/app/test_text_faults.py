@@ -187,7 +187,7 @@ def test_33_unequal_files_are_refused_with_both_counts_and_the_place(
     assert counts in err
     files_of_evaluate = ("--hypothesis", tmp_path / "train.en", "--reference", tmp_path / "train.it")
     code, _, err = transduce("evaluate", *files_of_evaluate)
-    assert (code, "59 translations but 60 references" in err) == (65, True)
+    assert (code, counts in err) == (65, True)
 
 
 # 34: invalid UTF-8

@@ -4,6 +4,7 @@ import copy
 import gc
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -121,6 +122,13 @@ def test_a_damaged_cache_is_converted_again_with_a_word(
     assert len(conversions) == 2
     assert contents(where) == whole
     assert [path.name for path in where.parent.iterdir()] == [where.name]
+
+
+def test_a_cache_that_is_emptied_meanwhile_is_filled_again(cache: Path, small: Path, conversions: list[Path]) -> None:
+    engine = open_fast(small, [])
+    shutil.rmtree(cache)
+    assert engine.search([Sentence((7, 8, 9))], PLAIN)[0]
+    assert len(conversions) == 2
 
 
 def test_a_conversion_that_was_interrupted_is_made_anew(cache: Path, small: Path, conversions: list[Path]) -> None:

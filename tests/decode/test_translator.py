@@ -147,8 +147,21 @@ def test_half_a_surrogate_pair_is_replaced_and_flagged(translator: Translator) -
 def test_a_model_whose_weights_are_not_numbers_says_so(untrained_folder: ModelFolder) -> None:
     with torch.no_grad():
         next(untrained_folder.model.parameters()).fill_(float("nan"))
-    with pytest.raises(ModelError, match="the model's scores are not numbers"):
-        Translator(untrained_folder).translate(["I love you"])
+    translator = Translator(untrained_folder)
+    for work in (
+        lambda: translator.translate(["I love you"]),
+        lambda: translator.translate(["I love you"], sampling=Sampling()),
+        lambda: list(translator.stream("I love you")),
+        lambda: translator.score([("I love you", "Ti amo")]),
+    ):
+        with pytest.raises(ModelError, match="the model's scores are not numbers"):
+            work()
+
+
+def test_words_after_a_copied_run_keep_their_numbers_in_the_alignment(translator: Translator) -> None:
+    [alone, after] = translator.translate(["I love you", "x" * 9000 + " I love you"], details=True)
+    links = [tuple(map(int, link.split("-"))) for link in alone.alignment.split()]
+    assert after.alignment == " ".join(f"{i + 1}-{j + 1}" for i, j in links)
 
 
 @pytest.mark.parametrize(

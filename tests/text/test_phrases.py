@@ -1,5 +1,6 @@
 """Phrases in texts: glossaries, what must survive, and what counts as a word."""
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.errors import DataError
-from transduce.text.phrases import Glossary, contains, is_word_character, protected, read_glossary, read_phrases
+from transduce.text.phrases import TOKEN, Glossary, contains, is_word_character, protected, read_glossary, read_phrases
 
 WORDS = st.sampled_from(["cat", "Cat", "cats", "dog", "the", "black", "l'amico", "è", "猫", ",", "?", "x"])
 TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
@@ -30,6 +31,23 @@ def test_terms_are_found_as_whole_words_in_any_case_and_as_often_as_they_stand_t
         ("ACME corp", ("Acme Corp",)),
     ]
     assert found(known, "concatenate") == []
+
+
+def test_a_mark_belongs_to_its_word_and_letters_that_fold_into_two_are_found() -> None:
+    assert found(glossary(("दिन", "day")), "दिनांक दिन") == [("दिन", ("day",))]
+    assert not contains("வீடுகள்", "வீடு")
+    assert found(glossary(("İzmir",)), "İzmir ve Diyarbakır") == [("İzmir", ("İzmir",))]
+
+
+def test_tokens_and_word_characters_agree_on_every_character() -> None:
+    for character in map(chr, range(1, 0x10000)):
+        is_run = re.fullmatch(TOKEN, character + character) is not None
+        assert is_run == (is_word_character(character) and character != "\ufffd"), hex(ord(character))
+
+
+def test_a_phrase_on_two_lines_may_have_either_translation() -> None:
+    known = glossary(("car", "automobile"), ("Car", "macchina"))
+    assert found(known, "a car") == [("car", ("automobile", "macchina"))]
 
 
 def test_of_two_entries_that_fit_the_longer_wins() -> None:

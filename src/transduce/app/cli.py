@@ -4,6 +4,7 @@ Nothing heavy is imported before a command needs it, so that `--help` answers at
 """
 
 import contextlib
+import io
 import json
 import os
 import signal
@@ -62,6 +63,8 @@ def main() -> None:
     # cores are busy with something else, long spinning made training many times slower (docs/decisions.md).
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     _open_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # text is text, whatever the locale says
     sys.stderr = _Unheard(sys.stderr)  # what nobody can hear must not end the work
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends us quietly
@@ -337,7 +340,9 @@ def inspect(
     model: Model = None,
     view: Annotated[
         Texts,
-        Option(help="tokens, positions, heads, scores, alignment, probs, beam, steps or layers; repeat it for more"),
+        Option(
+            help="tokens, positions, heads, scores, alignment, probs, beam, steps, layers or why; repeat it for more"
+        ),
     ] = None,
     layer: Annotated[int | None, Option(help="from 0")] = None,
     head: Annotated[int | None, Option(help="from 0")] = None,

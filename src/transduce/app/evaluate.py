@@ -27,11 +27,12 @@ def score_model(
     model: Path | None, source: Path, references: Sequence[Path], tokenize: str, asked: Search, as_json: bool
 ) -> None:
     """Translate and score. Search settings and the seed of the training stand beside each number."""
+    evaluate.make_metrics(tokenize)  # a wrong name is said before anything is translated
     right, [texts] = read_test_set(references, [source])
     translator = load_translator(model)
     found = [translation.text for translation in translator.translate(texts, *asked)]
     warn_of_text({"the translation": found} | dict(zip(map(name_of, references), right, strict=True)), tokenize)
-    seed = {"seed": translator.folder.card.get("settings", {}).get("train", {}).get("seed")}
+    seed = {"seed": translator.folder.trained_with("train", "seed")}
     fields = {**translator.settings(*asked).model_dump(), **seed}
     scores = evaluate.corpus_scores(found, *right, tokenize=tokenize)
     print_scores([*scores, evaluate.exact_match(found, *right)], as_json, fields)

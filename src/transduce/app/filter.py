@@ -171,7 +171,9 @@ def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path | None])
     for path in written:
         if path.is_file() and any(os.path.samestat(path.stat(), each) for each in read):
             raise UsageError(f"{path} is both read and written: name another file for the output")
-    if len({path.resolve() for path in written}) < len(written):
+    there = [path.stat() for path in written if path.exists()]
+    same = any(os.path.samestat(one, other) for i, one in enumerate(there) for other in there[:i])
+    if same or len({path.resolve() for path in written}) < len(written):
         raise UsageError(f"{written[0]} would be written twice: name two files")
 
 

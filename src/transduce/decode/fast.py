@@ -8,7 +8,7 @@ import importlib.util
 import math
 import os
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +79,9 @@ class FastEngine:
         self.precision = precision
         self.n_threads = n_threads or n_cores()
         self._names = names(max(len(folder.source_vocabulary), len(folder.target_vocabulary)))
-        self._load = lru_cache(partial(_load, find_converted(folder, say), precision))  # when the first sentences come
+        self._find = partial(find_converted, folder, say)
+        self._where = self._find()
+        self._loaded: dict[tuple[int, int], Any] = {}  # by workers and threads of each, when the first sentences come
 
     def __str__(self) -> str:
         return f"ctranslate2, {self.precision}, threads: {self.n_threads}"
@@ -88,7 +90,7 @@ class FastEngine:
         """The best hypotheses of each sentence."""
         limits = [min(limit(sentence, how, self._config), POSITIONS) for sentence in sentences]
         batches = schedule(sentences, how.width, self.n_threads)
-        translator = self._load(*self._threads(len(batches)))
+        translator = self._open(self._threads(len(batches)))
         waiting = [(batch, self._begin(translator, sentences, batch, limits, how)) for batch in batches]
         found: list[list[Hypothesis]] = [[] for _ in sentences]
         for batch, results in waiting:
@@ -99,6 +101,15 @@ class FastEngine:
             for i, hypotheses in zip(again, self._reference().search([sentences[i] for i in again], how), strict=True):
                 found[i] = hypotheses
         return found
+
+    def _open(self, threads: tuple[int, int]) -> Any:
+        if threads not in self._loaded:
+            try:
+                self._loaded[threads] = _load(self._where, self.precision, *threads)
+            except RuntimeError:  # the cache was emptied since: the model is converted again
+                self._where = self._find()
+                self._loaded[threads] = _load(self._where, self.precision, *threads)
+        return self._loaded[threads]
 
     def _threads(self, n_batches: int) -> tuple[int, int]:
         """Workers, and threads of each: a batch alone has all cores, but not in int8, whose products are too small to share."""
@@ -125,7 +136,7 @@ def _read(result: Any, alpha: float, most: int) -> list[Hypothesis]:
     found = []
     for pieces, score in zip(result.hypotheses, result.scores, strict=True):
         *ids, last = map(int, pieces)
-        is_whole = last == EOS and len(pieces) <= most and min(ids, default=EOS + 2) >= len(SPECIAL_PIECES)
+        is_whole = last == EOS and len(pieces) <= most and all(i >= len(SPECIAL_PIECES) for i in ids)
         if not is_whole or not math.isfinite(score):
             return []
         found.append(Hypothesis(tuple(ids), score * len(pieces) ** alpha, score))

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 
 from transduce.data.batch import Batch, collate, encode_example
 from transduce.data.budget import cut_batches
+from transduce.decode.sentences import NOT_NUMBERS
+from transduce.errors import ModelError
 from transduce.model import Transformer
 from transduce.model.attention import Mask, attention_weights
 
@@ -78,6 +80,8 @@ def force(
         chosen = [order[i] for i in numbers]
         batch = collate([encode_example(sources[i], targets[i]) for i in chosen])
         log_probs = _read([watched.model, *models[1:]] if watched else models, batch)
+        if log_probs.isnan().any():
+            raise ModelError(NOT_NUMBERS)
         attention = watched.attention if watched else None
         for row, i in enumerate(chosen):
             n = len(targets[i]) + 1

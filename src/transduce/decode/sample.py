@@ -8,6 +8,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from transduce.decode.search import NEVER, Candidates, Rows, Select
+from transduce.decode.sentences import NOT_NUMBERS
+from transduce.errors import ModelError
 
 
 def reshape_distribution(
@@ -49,6 +51,8 @@ def sampler(
             uniform = torch.tensor([generators[i].random() for i in rows.sentences.tolist()], dtype=torch.float64)
             piece = draw(shaped, uniform)
         score = scores + log_probs[:, 0].gather(1, piece)
+        if score.isnan().any():
+            raise ModelError(NOT_NUMBERS)
         return Candidates(beam=torch.zeros_like(piece), piece=piece, score=score)
 
     return select
@@ -57,4 +61,5 @@ def sampler(
 def draw(log_probs: Float[Tensor, "row vocab"], uniform: Float[Tensor, " row"]) -> Int[Tensor, "row 1"]:
     """The piece at which the cumulative probability passes a number drawn uniformly from 0 to 1."""
     cumulative = log_probs.double().exp().cumsum(dim=-1)
-    return torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)
+    place = torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)
+    return place.clamp(max=log_probs.shape[1] - 1)  # the product may round up to all there is

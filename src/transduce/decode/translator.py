@@ -188,6 +188,8 @@ class Translator:
             ids: list[int] = []
             said = ""
             for moment in self.reference.stream(part.sentence, how) if part.sentence is not None else ():
+                if moment.candidates.score[0, 0].isnan():
+                    raise ModelError(NOT_NUMBERS)
                 ids.append(int(moment.candidates.piece[0, 0]))
                 now = self._text(ids)
                 if now.startswith(said) and not now.endswith("\ufffd"):
@@ -223,9 +225,8 @@ class Translator:
 
     def most_pieces(self) -> int:
         """Pieces of a source that the model can take: no more than it was trained on, nor than it has positions for."""
-        settings = self.folder.card.get("settings", {})
-        trained = settings.get("data", {}).get("max_length", MOST_PIECES) if isinstance(settings, dict) else MOST_PIECES
-        return max(1, min(self._longest_run, trained))
+        trained = self.folder.trained_with("data", "max_length")
+        return max(1, min(self._longest_run, trained if isinstance(trained, int) else MOST_PIECES))
 
     def unseen_words(self, text: str) -> tuple[str, ...]:
         """The words and signs of a text that were not in the training text, where the model kept those."""
@@ -380,27 +381,39 @@ class Translator:
             missing,
             alternatives,
         )
-        scored = [(sentence.ids, best.ids, forced[sentence]) for sentence, best in searched if how.details]
-        return self._detailed(translation, scored)
+        if not how.details:
+            return translation
+        return self._detailed(
+            translation,
+            [
+                part.text
+                if part.sentence is None
+                else (part.sentence.ids, found[part.sentence][0].ids, forced[part.sentence])
+                for part in parts
+            ],
+        )
 
     def _detailed(
         self,
         translation: Translation,
-        scored: "Sequence[tuple[Sequence[int], Sequence[int], transduce.decode.forced.Forced]]",
+        parts: "Sequence[str | tuple[Sequence[int], Sequence[int], transduce.decode.forced.Forced]]",
     ) -> Translation:
-        """Pieces, their scores and the alignment; the words of several parts are counted on."""
-        if not scored:
-            return translation
+        """Pieces, their scores and the alignment; the words of several parts, also of copied ones, are counted on."""
         from transduce.decode.alignment import align, pharaoh
 
         links: list[tuple[int, int]] = []
         vocabularies = (self.source_vocabulary, self.target_vocabulary)
         before = (0, 0)
-        for source, target, each in scored:
+        for part in parts:
+            if isinstance(part, str):
+                before = (before[0] + len(part.split()), before[1] + len(part.split()))
+                continue
+            source, target, each = part
             assert each.attention is not None, "asked for"
             links += [(i + before[0], j + before[1]) for i, j in align(each.attention, source, target, vocabularies)]
             here = (len(v.decode(ids).split()) for v, ids in zip(vocabularies, (source, target), strict=True))
             before = (before[0] + next(here), before[1] + next(here))
+        scored = [part for part in parts if not isinstance(part, str)]
         return replace(
             translation,
             pieces=tuple(self.target_vocabulary.piece(i) for _, target, _ in scored for i in target),

@@ -19,7 +19,10 @@ from transduce.text.files import read_lines
 
 # Scripts that put no space between words: there every character may begin or end one.
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-TOKEN = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]")
+MARKS = "".join(
+    c for c in map(chr, range(1 << 16)) if unicodedata.category(c)[0] == "M" and not re.match(f"[{UNSPACED}]", c)
+)
+TOKEN = re.compile(rf"[{UNSPACED}]|(?:[^\W{UNSPACED}]|[{MARKS}])+|[^\w\s]")  # a mark belongs to its letter
 PROTECTED = re.compile(
     r"""(?x)
       (?: [a-z]{2,9}:// | www\. ) [^\s<>"]{1,2000}
@@ -57,13 +60,17 @@ class Glossary:
     """Phrases of the source language with the translations that they must have."""
 
     def __init__(self, entries: Iterable[tuple[str, tuple[str, ...]]]) -> None:
-        self.terms = [Term(source, targets or (source,)) for source, targets in entries]
-        self._by_first: dict[str, list[tuple[list[str], Term]]] = {}
-        for term in self.terms:
-            words = _words(unicodedata.normalize("NFC", term.source))
+        by_words: dict[tuple[str, ...], Term] = {}
+        for source, targets in entries:
+            words = tuple(_words(unicodedata.normalize("NFC", source)))
             if not words:
-                raise DataError(f"a glossary entry without a word: {term.source!r}")
-            self._by_first.setdefault(words[0], []).append((words, term))
+                raise DataError(f"a glossary entry without a word: {source!r}")
+            before = by_words[words].targets if words in by_words else ()  # on two lines: either translation will do
+            by_words[words] = Term(source, tuple(dict.fromkeys((*before, *(targets or (source,))))))
+        self.terms = list(by_words.values())
+        self._by_first: dict[str, list[tuple[list[str], Term]]] = {}
+        for words, term in by_words.items():
+            self._by_first.setdefault(words[0], []).append((list(words), term))
         for known in self._by_first.values():
             known.sort(key=lambda entry: -len(entry[0]))  # the longest phrase that fits wins
 
@@ -132,4 +139,4 @@ def is_word_character(character: str) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    return TOKEN.findall(text.casefold())
+    return [word.casefold() for word in TOKEN.findall(text)]
