@@ -45,6 +45,52 @@ def test_a_beam_of_one_finds_nothing_better(untrained: Lab) -> None:
     assert claims()["beam"].run(untrained, widths=(1, 4), n_sentences=5).verdict == IN_PART
 
 
+@pytest.mark.parametrize(
+    ("gained", "lost", "verdict"), [(5, 0, SHOWN), (4, 0, IN_PART), (8, 2, IN_PART), (9, 2, SHOWN), (0, 5, IN_PART)]
+)
+def test_a_beam_helps_in_full_if_a_coin_would_not_gain_as_much(
+    gained: int, lost: int, verdict: str, untrained: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact = {1: [False] * gained + [True] * lost, 8: [True] * gained + [False] * lost}
+
+    def searched(translator: object, pairs: object, beam: int) -> tuple[float, float, list[bool]]:
+        return 0.1 * (beam > 1), 0.5, exact[beam]
+
+    monkeypatch.setattr(import_module("transduce.inspection.claims.beam"), "searched", searched)
+    assert claims()["beam"].run(untrained, widths=(1, 8)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("near", "far", "far_in_the_end", "verdict"),
+    [(1.0, 0.1, 0.1, SHOWN), (1.0, 0.1, 0.7, IN_PART), (1.0, 1.0, 1.0, REFUTED), (0.5, 0.1, 0.1, NOT_HERE)],
+)
+def test_what_more_training_brings_back_was_not_lost(
+    near: float,
+    far: float,
+    far_in_the_end: float,
+    verdict: str,
+    lab: Lab,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def recalled(model: object, n: int, steps: int, rate: float) -> float:
+        is_lstm = type(model).__name__ == "Seq2Seq"
+        return 1.0 if not is_lstm else near if n == 2 else far if steps == 500 else far_in_the_end
+
+    monkeypatch.setattr(import_module("transduce.inspection.claims.recall"), "recalled", recalled)
+    assert claims()["recall"].run(lab, lengths=(2, 16)).verdict == verdict
+
+
+def test_where_the_control_has_not_learnt_the_rate_may_be_the_trouble(
+    untrained: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warmup = import_module("transduce.inspection.claims.warmup")
+    exams = [[Exam(0.1, 1.0, 1.0)], [Exam(3.0, 0.2, 0.0)], [Exam(1.0, 0.5, 0.02)]]
+    monkeypatch.setattr(warmup, "train_each", lambda lab, variants, seeds: dict(zip(variants, exams, strict=True)))
+    result = claims()["warmup"].run(untrained)
+    assert result.verdict == IN_PART
+    assert result.control.endswith("(2% exact): it has not learnt, so the rate itself may be too high.")
+
+
 def test_averages_of_models_that_are_all_alike_are_no_better() -> None:
     lab = Lab(effort=0.25)
     assert claims()["averaging"].run(lab, seeds=(1,), averaged=False).verdict == NOT_HERE

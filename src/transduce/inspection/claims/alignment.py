@@ -27,25 +27,26 @@ def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
             for at in (name for name in found if name.endswith(".cross.weights")):
                 for head, weights in enumerate([*found[at], found[at].mean(dim=0)]):
                     i = int(weights[min(t + shift, len(weights) - 1), :-1].argmax())
-                    name = "heads averaged" if head == len(found[at]) else f"head {head}"
-                    hits.setdefault(f"layer {at.split('.')[1]}, {name}", []).append((source[i], j) in gold)
+                    name = "heads averaged" if head == len(found[at]) else f"head {head + 1}"
+                    hits.setdefault(f"layer {int(at.split('.')[1]) + 1}, {name}", []).append((source[i], j) in gold)
     marks = {name: mean([float(hit) for hit in found]) for name, found in hits.items()}
     control = marks.pop("the same place (control)")
-    chosen = marks[f"layer {alignment_layer(translator.model.config.n_layers)}, heads averaged"]
+    aligns = f"layer {alignment_layer(translator.model.config.n_layers) + 1}, heads averaged"
+    chosen = marks[aligns]
     best = max(marks, key=marks.__getitem__)
     enough = max(GOOD, control + BETTER)
     verdict = judge(control < 1 - BETTER, chosen > enough, marks[best] > enough)
     return Result(
         verdict,
-        "In the layer that aligns, its heads averaged, the most attended source word is the right one for "
-        f"{chosen:.0%} of {len(hits[best])} target words; the best, {best}, "
-        f"has {marks[best]:.0%}, the worst {min(marks.values()):.0%}. Not every layer aligns.",
+        f"In the layer whose weights this program takes as alignment ({aligns}) the most attended source word is the "
+        f"right one for {chosen:.0%} of {len(hits[best])} target words; the best, {best}, has {marks[best]:.0%}, the "
+        f"worst, {min(marks, key=marks.__getitem__)}, {min(marks.values()):.0%}. Not every head aligns.",
         f"Guessing the word at the same place of the sentence is right for {control:.0%}.",
         ("looked at most", "right source word"),
         [*marks.items(), ("the word at the same place (control)", control)],
         [
             bars(
-                "Share of target words whose right source word is found (layer.head; m: heads averaged)",
+                "Share of target words whose right source word is found (layer.head; m: heads averaged; place: control)",
                 [name.replace("layer ", "").replace(", head ", ".").replace(", heads averaged", ".m") for name in marks]
                 + ["place"],
                 {"": [*marks.values(), control]},

@@ -32,14 +32,14 @@ def run(lab: Lab, *, averaged: bool = True, seeds: tuple[int, ...] = SEEDS) -> R
     verdict = judge(mixed > 2 * mean(together), beats_mean == len(seeds), beats_last == len(seeds))
     return Result(
         verdict,
-        f"The average of the last {LAST} checkpoints is better than the last one in {beats_last} of {len(seeds)} "
-        f"trainings and better than their mean in {beats_mean}: {mean(together):.3f} against "
-        f"{mean([each[-1] for each in singles]):.3f} "
+        f"The averaged weights of the last {LAST} checkpoints are better than the last one in {beats_last} of "
+        f"{len(seeds)} trainings and better than the mean loss of the {LAST} in {beats_mean}: {mean(together):.3f} "
+        f"against {mean([each[-1] for each in singles]):.3f} "
         f"and {mean([mean(each) for each in singles]):.3f}; the best single one has "
         f"{mean([min(each) for each in singles]):.3f} on average.",
         f"Averaging models of different trainings gives {mixed:.2f}: averaging by itself does no good, "
         "checkpoints of one training lie close together.",
-        ("training", *(f"checkpoint {i + 1}" for i in range(LAST)), "their average"),
+        ("training", *(f"checkpoint {i + 1}" for i in range(LAST)), "their averaged weights"),
         [
             *((f"seed {seed}", *each, whole) for seed, each, whole in zip(seeds, singles, together, strict=True)),
             ("different seeds (control)", *[""] * LAST, mixed),
@@ -48,7 +48,7 @@ def run(lab: Lab, *, averaged: bool = True, seeds: tuple[int, ...] = SEEDS) -> R
             bars(
                 "Loss on unseen sentences",
                 [f"seed {seed}" for seed in seeds],
-                {"mean of the five": [mean(each) for each in singles], "their average": together},
+                {"mean loss of the five": [mean(each) for each in singles], "loss of their averaged weights": together},
             )
         ],
     )

@@ -21,7 +21,7 @@ def run(lab: Lab, *, shared: bool = True, n_sentences: int = 60) -> Result:
             "largest dot product": (vectors @ table.T).argmax(dim=1),
             "smallest distance": torch.cdist(vectors, table).argmin(dim=1),
             "smallest angle": (F.normalize(vectors, dim=-1) @ F.normalize(table, dim=-1).T).argmax(dim=1),
-            "any other word's vector (control)": torch.roll(written, 1),
+            "piece of the step before (control)": torch.roll(written, 1),
         }
     shares = {name: (found == written).float().mean().item() for name, found in by.items()}
     dot, distance, angle, control = shares.values()
@@ -32,13 +32,13 @@ def run(lab: Lab, *, shared: bool = True, n_sentences: int = 60) -> Result:
         f"{len(written)} steps, for the scores are these products. It is the nearest by distance in "
         f"{distance:.0%} and by angle in "
         f"{angle:.0%}.",
-        f"Taking the vector of the neighbouring step instead, it is the right piece in {control:.0%}.",
+        f"The piece of the step before is what the model writes in {control:.0%}.",
         ("chosen by", "is what the model writes"),
         list(shares.items()),
         [
             bars(
                 "Share of steps where it is what the model writes",
-                ["dot product", "distance", "angle", "neighbour"],
+                ["dot product", "distance", "angle", "step before"],
                 {"": list(shares.values())},
             )
         ],

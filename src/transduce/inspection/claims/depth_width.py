@@ -15,18 +15,19 @@ def run(lab: Lab, *, is_size_changed: bool = True, seeds: tuple[int, ...] = SEED
     shapes = {name: {"shape": {**NARROW, **(changes if is_size_changed else {})}} for name, changes in variants.items()}
     exams = train_each(lab, shapes, seeds)
     base = losses(exams[BASE])
-    as_said = [name for name in SMALLER if apart(base, losses(exams[name]))] + [
-        name for name in LARGER if apart(losses(exams[name]), base)
-    ]
-    against = [name for name in SMALLER if apart(losses(exams[name]), base)] + [
-        name for name in LARGER if apart(base, losses(exams[name]))
-    ]
-    is_as_said = [name in as_said for name in (*SMALLER, *LARGER)]
-    verdict = compare(has_learnt(exams[BASE]), is_as_said, [bool(against)])
+    worse = [name for name in (*SMALLER, *LARGER) if apart(base, losses(exams[name]))]
+    better = [name for name in (*SMALLER, *LARGER) if apart(losses(exams[name]), base)]
+    as_said = [name in worse for name in SMALLER] + [name in better for name in LARGER]
+    against = [name in better for name in SMALLER] + [name in worse for name in LARGER]
+    verdict = compare(has_learnt(exams[BASE]), as_said, against)
+
+    def told(names: list[str]) -> str:
+        return ", ".join(f"{name} ({mean(losses(exams[name])):.3f})" for name in names) or "none"
+
     return report(
         verdict,
-        f"The base (2 layers, d 32, feed-forward 64) has a loss of {mean(base):.3f}. "
-        f"As the paper says, clearly: {', '.join(as_said) or 'none'}. "
-        f"Against it, clearly: {', '.join(against) or 'none'}. The others do not differ by more than their seeds.",
+        f"The base (2 layers, d 32: numbers in a vector, ff 64: feed-forward) has a loss of {mean(base):.3f}. Clearly worse: "
+        f"{told(worse)}. Clearly better: {told(better)}. No clear difference: "
+        f"{told([name for name in (*SMALLER, *LARGER) if name not in worse + better])}.",
         exams,
     )

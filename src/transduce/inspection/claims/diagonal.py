@@ -19,7 +19,7 @@ def run(lab: Lab, *, trained: bool = True, n_sentences: int = 60) -> Result:
         bare.append(on_diagonal(plain[0])[0])
         for at in (name for name in found if name.startswith("enc") and name.endswith(".self.weights")):
             for head, weights in enumerate(found[at]):
-                heads.setdefault(f"layer {at.split('.')[1]}, head {head}", []).append(
+                heads.setdefault(f"layer {int(at.split('.')[1]) + 1}, head {head + 1}", []).append(
                     on_diagonal(weights if trained else plain[0])[0]
                 )
     shares, control = {name: mean(values) for name, values in heads.items()}, mean(bare)
@@ -36,7 +36,7 @@ def run(lab: Lab, *, trained: bool = True, n_sentences: int = 60) -> Result:
         [*shares.items(), ("no matrices (control)", control)],
         [
             bars(
-                "Share of words that look at themselves most (layer.head)",
+                "Share of words that look at themselves most (layer.head; none: no matrices, the control)",
                 [name.replace("layer ", "").replace(", head ", ".") for name in shares] + ["none"],
                 {"": [*shares.values(), control]},
             )

@@ -35,17 +35,21 @@ def run(lab: Lab, *, muted: bool = True, n_sentences: int = 100) -> Result:
     n_alone = sum(exam.sentences >= whole.sentences - ALONE for exam in alone.values())
     n_together = max(n for n, share in enumerate(least_first) if share >= whole.sentences - TOGETHER)
     jobs = job_of_each(lab, n_sentences // 4)
-    is_most = (n_alone > len(heads) / 2, n_together > len(heads) / 2, len(set(jobs.values())) > 2)
+    kinds = sorted({*jobs.values()})
+    together = n_together > len(heads) / 2
+    is_most = (n_alone > len(heads) / 2, together, len(kinds) > 2)
     verdict = judge(most_first[len(heads) // 2] < whole.sentences / 2, *is_most)
     return Result(
         verdict,
         f"Of {len(heads)} heads {n_alone} can be muted one at a time and at least {1 - ALONE:.0%} of translations "
         f"stay the same; muted together, the least needed first, {n_together} can go before more than "
-        f"{TOGETHER:.0%} change. They have {len(set(jobs.values()))} different jobs.",
+        f"{TOGETHER:.0%} change: {'more than half' if together else 'not more than half'}, so that most can be removed is "
+        f"{'shown' if together else 'not shown'}. {'Different' if is_most[2] else 'No different'} jobs are seen: heads "
+        f"mostly look at {', '.join(kinds)}.",
         f"Removed in the opposite order, the first {n_together} heads leave {most_first[n_together]:.0%} of "
         "translations as they were: heads are not all alike.",
         ("head", "mostly looks at", "translations unchanged without it", "loss without it"),
-        [(f"{at} head {head}", jobs[at, head], exam.sentences, exam.loss) for (at, head), exam in alone.items()],
+        [(spoken(*each), jobs[each], exam.sentences, exam.loss) for each, exam in alone.items()],
         [
             lines(
                 "Translations unchanged, by heads removed",
@@ -54,6 +58,12 @@ def run(lab: Lab, *, muted: bool = True, n_sentences: int = 100) -> Result:
             )
         ],
     )
+
+
+def spoken(at: str, head: int) -> str:
+    """The name of a head for people, who count from 1."""
+    stack, layer, kind = at.split(".")
+    return f"{stack}oder {int(layer) + 1}, {kind}, head {head + 1}"
 
 
 def job_of_each(lab: Lab, n_sentences: int) -> dict[tuple[str, int], str]:

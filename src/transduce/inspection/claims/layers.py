@@ -29,7 +29,7 @@ def run(lab: Lab, *, early: bool = True, exchanged: bool = True, n_sentences: in
     return Result(
         verdict,
         f"Read off after layer 1, {shares[0]:.0%} of the model's own pieces are predicted, after layer {n_layers} "
-        f"{shares[-1]:.0%}.",
+        f"{shares[-1]:.0%} (by definition: there the model's own answer is read).",
         "If layers were alike their order would not matter: with the first and the last exchanged, "
         f"{other.pieces:.0%} of pieces are predicted instead of {whole.pieces:.0%}.",
         ("read off", "own pieces predicted"),

@@ -22,16 +22,22 @@ def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False, 
         verdict,
         "With no matrix at all, a word gives another word of its class (noun, adjective, verb, name) "
         f"{here[0] / here[1]:.2f} times the weight of a word of another class: "
-        f"{here[0]:.4f} against {here[1]:.4f}. It keeps {here[2]:.0%} for itself.",
-        f"If words exchange their vectors at random, the ratio is {control[0] / control[1]:.2f}: the relation was "
-        "in the vectors, attention only reads it.",
+        f"{here[0]:.4f} against {here[1]:.4f}. It keeps {here[2]:.0%} for itself. The vectors are the trained embedding; "
+        f"exchanged at random its words get {control[0]:.4f} and {control[1]:.4f}: so "
+        + (
+            "the own class is drawn near."
+            if here[0] > MORE * control[0]
+            else "other classes are pushed away, rather than the own class drawn near."
+        ),
+        f"If words exchange their vectors at random, the ratio is {control[0] / control[1]:.2f}: the relation is "
+        "learnt and in the vectors, attention only reads it.",
         ("word vectors", "weight on a word of the same class", "of another class", "on itself"),
         [("the model's", *here), ("exchanged at random (control)", *control)],
         [
             bars(
                 "Mean weight on another word",
                 ["same class", "another class"],
-                {"the model's vectors": here[:2], "exchanged": control[:2]},
+                {"the model's vectors": here[:2], "exchanged at random": control[:2]},
             )
         ],
     )

@@ -1,7 +1,7 @@
 """Learned positions do as well as sinusoids (Table 3, E); and what happens beyond the length of training?"""
 
-from transduce.inspection.claims import Result, bars, judge
-from transduce.inspection.claims.lab import Lab, apart, exam_set, examine, mean
+from transduce.inspection.claims import Result, bars, judge, toy
+from transduce.inspection.claims.lab import TEST_SEED, Lab, apart, exam_set, examine, mean
 from transduce.inspection.claims.variants import SEEDS, Variants, has_learnt, losses, train_each
 from transduce.inspection.record import bend
 from transduce.model import Transformer
@@ -35,13 +35,20 @@ def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS[:2]
     needed = apart(sines, none) or apart(learned, none)
     verdict = judge(needed and has_learnt(exams["learned"]), equal, extrapolates)
     names = ("as long as in training", "longer", "much longer")
+    words = [
+        [len(pair.source.split()) for pair in toy.sentences(150, TEST_SEED, "held-out", nested)] for nested in NESTED
+    ]
+    meant = [f"{name} ({min(each)} to {max(each)} words)" for name, each in zip(names, words, strict=True)]
+    beyond = [f"{name.split(' (')[0]} {each[1]:.0%} and {each[2]:.0%}" for name, each in shares.items()]
+    leads = all(shares["sinusoids"][i] > max(shares[name][i] for name in [*shares][1:]) for i in (1, 2))
     return Result(
         verdict,
-        f"On lengths seen in training sinusoids have a loss of {mean(sines):.3f}, learned positions "
-        f"{mean(learned):.3f}: {'nearly the same' if equal else 'not the same'}. On longer sentences "
-        f"{shares['sinusoids'][1]:.0%} and {shares['learned'][1]:.0%} of pieces are right, on much longer ones "
-        f"{shares['sinusoids'][2]:.0%} and {shares['learned'][2]:.0%}: "
-        f"that sinusoids 'may' reach beyond the trained length is {'seen' if extrapolates else 'not seen'} here.",
+        f"On sentences {meant[0]} sinusoids have a loss of {mean(sines):.3f}, learned positions "
+        f"{mean(learned):.3f}: {'nearly the same' if equal else 'not the same'}. Right pieces on sentences that are "
+        f"{meant[1]} and {meant[2]}: {'; '.join(beyond)}. Beyond the trained lengths sinusoids are "
+        f"{'ahead of both' if leads else 'not ahead of both'}, "
+        f"{'and keep what they learnt' if extrapolates else 'but far from what they do within them'}. (Rows of the "
+        "learned table for places never seen in training are still random.)",
         f"Without any positions the loss is {mean(none):.2f}.",
         ("positions", "loss, mean of the seeds", "from", "to", *(f"right pieces, {name}" for name in names)),
         [

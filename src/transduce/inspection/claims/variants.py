@@ -45,7 +45,9 @@ def report(verdict: Verdict, says: str, exams: Exams, *plots: Plot, control: str
     return Result(
         verdict,
         says,
-        control or f"Seeds of one and the same shape differ by up to {widest:.3f} in the loss.",
+        control
+        or "Chance: only what holds for every seed against every seed counts as a difference; seeds of one and the "
+        f"same model differ by up to {widest:.3f} in the loss.",
         ("model", "loss, mean of the seeds", "from", "to", "exact sentences"),
         rows,
         [bars("Loss on unseen sentences, mean and worst seed", exams, seeds), *plots],
