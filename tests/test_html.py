@@ -80,6 +80,13 @@ def test_bars_are_as_high_as_their_numbers() -> None:
     assert heights(bar_chart("t", [], [Series("s", [])])) == []
 
 
+def test_a_bar_too_low_to_be_seen_has_its_number_and_the_last_ones_can_be_paler() -> None:
+    chart = bar_chart("t", ["a", "b", "c"], [Series("s", [0, 1e-9, 40])], n_pale=1)
+    assert ">1e-09</text>" in chart
+    assert [" pale" in each for each in re.findall(r"<rect[^>]*>", chart)] == [False, False, True]
+    assert "1e-09</text>" not in bar_chart("t", ["a"] * 20, [Series("s", [1e-9] * 19 + [40])])
+
+
 def test_a_line_goes_up_where_its_numbers_do_and_has_gaps_where_there_are_none() -> None:
     chart = line_chart("t", [0, 1, 2, 3], [Series("s", [1.0, 2.0, math.nan, 3.0])])
     path = re.search(r'd="([^"]*)"', chart)

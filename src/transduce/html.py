@@ -12,6 +12,7 @@ from pathlib import Path
 STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 480, 200, 44, 22, 8  # of a chart and of the room for its labels
+FEW = 16  # bars
 COLORS = ("one", "two", "three", "four")
 
 Marks = Sequence[tuple[float, str]]  # what stands below a chart, and where
@@ -85,15 +86,23 @@ def details(summary: object, *content: object, is_open: bool = False) -> Html:
     return Html(f"<details{' open' if is_open else ''}>{element('summary', summary)}{join(content)}</details>")
 
 
-def bar_chart(title: str, labels: Sequence[str], series: Sequence[Series], marks: Marks | None = None) -> Html:
-    """Bars side by side for up to four series. `marks` says what stands below which bar (from 0); left out, about eight labels."""
+def bar_chart(
+    title: str, labels: Sequence[str], series: Sequence[Series], marks: Marks | None = None, n_pale: int = 0
+) -> Html:
+    """Bars side by side for up to four series, the last `n_pale` paler; among a few, one too low to be seen has its number.
+
+    `marks` says what stands below which bar (from 0); left out, about eight labels.
+    """
     ticks = _ticks(0, max((value for one in series for value in one.values), default=0) or 1)
     step = (WIDTH - LEFT) / max(len(labels), 1)
     width = step * 0.86 / len(series)
-    floor = _y(0, ticks)
+    floor, left = _y(0, ticks), [LEFT + i * step for i in range(len(labels))]
+    pale = [""] * (len(labels) - n_pale) + [" pale"] * n_pale
     bars = [
-        f'<rect class="{color}" x="{LEFT + i * step + number * width:.1f}" y="{_y(value, ticks):.1f}" width="{width:.1f}" '
+        f'<rect class="{color}{pale[i]}" x="{left[i] + number * width:.1f}" y="{_y(value, ticks):.1f}" width="{width:.1f}" '
         f'height="{floor - _y(value, ticks):.1f}"><title>{escape(f"{labels[i]}: {_exactly(value)}")}</title></rect>'
+        + f'<text x="{left[i] + (number + 0.5) * width:.1f}" y="{floor - 4:.1f}" text-anchor="middle">'
+        f"{_exactly(value)}</text>" * (len(labels) <= FEW and floor - _y(value, ticks) < 1)
         for number, (one, color) in enumerate(zip(series, COLORS, strict=False))
         for i, value in enumerate(one.values)
     ]

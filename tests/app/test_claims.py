@@ -8,6 +8,7 @@ import pytest
 
 from tests.app.conftest import Run
 from transduce.checkpoint import ModelFolder, save_model
+from transduce.decode.load import load_translator
 from transduce.inspection.claims import VERDICTS, claims
 
 
@@ -16,6 +17,9 @@ def test_left_alone_it_lists_every_claim(transduce: Run) -> None:
     assert (code, err) == (0, "")
     for name in claims():
         assert re.search(rf"^ *{name} ", out, re.MULTILINE), name
+    said = " ".join(out.split())
+    assert "-m MODEL has MODEL looked into: by claims marked any" in said
+    assert "T1 a journal-club note; T2 a long walk-through" in said
     listed = [json.loads(line) for line in transduce("claims", "--json")[1].splitlines()]
     assert [claim["name"] for claim in listed] == list(claims())
 
@@ -27,8 +31,17 @@ def test_a_refuted_claim_is_a_result_and_no_error(transduce: Run, tmp_path: Path
     assert "shown" in out
     assert err.startswith("1/2  sinusoids: Sinusoids make a shift a linear map\n2/2  diagonal: ")
     page = (tmp_path / "out.html").read_text()
-    for said in (claims()["diagonal"].statement, "● refuted", "Control: ", "<svg", "Seeds: ", "out.html · 20"):
+    for said in (claims()["diagonal"].statement, "● refuted", "Control: ", "<svg", "Seeds: ", "out.html</code> · 20"):
         assert said in page
+    config = load_translator(None).model.config
+    assert (
+        f"{config.n_layers} layers in each of its two stacks, {config.n_heads} heads, vectors of {config.d_model}"
+        in page
+    )
+    assert page.index("T3 a study log") < page.index("<details")
+    for name in ("sinusoids", "diagonal"):
+        section = page[page.index(f'<section id="{name}">') :]
+        assert section.index("Claim: ") < section.index("Would refute it: ") < section.index("Done: ")
     assert "<script" not in page
     assert "http" not in page.replace("http-equiv", "")
 

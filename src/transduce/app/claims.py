@@ -14,8 +14,9 @@ from rich.table import Table
 from transduce.app.claims_page import claims_page, written
 from transduce.config import nearest
 from transduce.errors import UsageError
-from transduce.inspection.claims import Claim, Result, Verdict, claims
+from transduce.inspection.claims import TEXTS, Claim, Result, Verdict, claims
 
+LOOKS_INTO = {"yours": "any", "grammar": "en-it", "own": ""}
 STYLES: Mapping[Verdict, str] = {
     "shown": "green",
     "shown in part": "yellow",
@@ -32,12 +33,13 @@ def list_claims(as_json: bool) -> None:
         return
     table = Table("name", "claim", "said in", "--fast", "-m", box=rich.box.SIMPLE_HEAD)
     for claim in claims().values():
-        table.add_row(
-            claim.name, claim.statement, claim.source.split(" (")[0], "x" * claim.is_fast, "x" * (claim.model != "own")
-        )
+        said = claim.source.split(" (")[0]
+        table.add_row(claim.name, claim.statement, said, "x" * claim.is_fast, LOOKS_INTO[claim.model])
     Console().print(table)
     Console().print(
-        "transduce claims NAME... runs some, --fast those marked x (a minute), --all every one (a quarter of an hour).",
+        "transduce claims NAME... runs some, --fast those marked x (a minute), --all every one (a quarter of an hour).\n"
+        "-m MODEL has MODEL looked into: by claims marked any; by those marked en-it if it translates the generated English "
+        f"into Italian, else they take the built-in model; the others build or train models of their own.\n{TEXTS}",
         highlight=False,
     )
 
@@ -69,8 +71,26 @@ def run_claims(model: Path | None, wanted: Sequence[Claim], html: Path | None, a
     if not as_json:
         show(results, Console())
     if html is not None:
-        write(html, claims_page(results, " ".join(["transduce claims", *sys.argv[2:]]), time.strftime("%Y-%m-%d")))
+        command = " ".join(["transduce claims", *sys.argv[2:]])
+        write(html, claims_page(results, tested(model), command, time.strftime("%Y-%m-%d")))
         console.print(f"{html}: every experiment with its numbers and plots", highlight=False)
+
+
+def tested(model: Path | None) -> str:
+    """What was tested, for whoever has not seen the code."""
+    from transduce.decode.load import load_translator
+
+    translator = load_translator(model)
+    config, n_pieces = translator.model.config, len(translator.source_vocabulary)
+    which = "one small Transformer that translates generated English sentences into Italian"
+    if model is not None:
+        which = f"the model {model} (where they need a right translation that it does not know, into the built-in one)"
+    return (
+        f"Most rows look into {which}: {config.n_layers} layers in each of its two stacks, {config.n_heads} heads, vectors of "
+        f"{config.d_model} numbers, {n_pieces:,} pieces; a piece is a word or a part of one. The grammar that generates the "
+        "sentences also knows the right translation, and which word belongs to which. Rows that build or train models of "
+        "their own say so. Layers and heads are counted from 1."
+    )
 
 
 def experiments(model: Path | None, wanted: Sequence[Claim], console: Console) -> Iterator[tuple[Claim, Result, float]]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from transduce.html import Html, bar_chart, details, element, join, line_chart, page, table, tiles
-from transduce.inspection.claims import VERDICTS, Claim, Plot, Result, Verdict, claims
+from transduce.inspection.claims import TEXTS, VERDICTS, Claim, Plot, Result, Verdict, claims
 
 MEANS: Mapping[Verdict, str] = {
     "shown": "the numbers say what the claim says, and the control behaves as it must",
@@ -17,28 +17,21 @@ COLOUR: Mapping[Verdict, str] = {
     "not at this scale": "quiet",
     "refuted": "bad",
 }
-TEXTS = (
-    "T1 to T5 are five texts that explain the paper: a journal-club note, a long walk-through, a study log, "
-    "an introduction in parts, and a plain-words breakdown."
-)
 
 
-def claims_page(results: Mapping[str, Result], command: str, date: str) -> str:
-    """The whole page."""
-    return page("transduce claims", *_parts(results, command, date))
+def claims_page(results: Mapping[str, Result], about: str, command: str, date: str) -> str:
+    """The whole page; `about` says which model was looked into."""
+    return page("transduce claims", *_parts(results, about, command, date))
 
 
-def _parts(results: Mapping[str, Result], command: str, date: str) -> Iterator[Html]:
+def _parts(results: Mapping[str, Result], about: str, command: str, date: str) -> Iterator[Html]:
     yield element("h1", "Attention Is All You Need, claim by claim")
-    yield element(
-        "p",
-        "What the paper, and texts that explain it, say about the Transformer, each put to the test on small "
-        "models on this machine.",
-    )
-    yield element("p", f"{command} · {date}", style="quiet")
+    yield element("p", "What the paper, and texts that explain it, say about the Transformer, each put to the test.")
+    yield element("p", f"{about} {TEXTS}")
+    yield element("p", element("code", command), f" · {date}", style="quiet")
     counts = [(verdict, sum(result.verdict == verdict for result in results.values())) for verdict in VERDICTS]
     yield tiles([(element("span", n, style=COLOUR[verdict]), verdict) for verdict, n in counts])
-    yield details("What the verdicts mean", table(("", ""), MEANS.items()), element("p", TEXTS, style="quiet"))
+    yield details("What the verdicts mean", table(("", ""), MEANS.items()))
     yield element("h2", "All claims")
     links = [Html(f'<a href="#{name}">{claims()[name].title}</a>') for name in results]
     yield table(
@@ -51,30 +44,31 @@ def _parts(results: Mapping[str, Result], command: str, date: str) -> Iterator[H
 def _claim(claim: Claim, result: Result) -> Iterator[Html]:
     yield element("h2", f"{claim.title}  ", _verdict(result))
     yield element("p", element("b", "Claim: "), claim.statement, element("span", f"  ({claim.source})", style="quiet"))
+    yield element("p", element("b", "Would refute it: "), claim.refuted_by)
     yield element("p", element("b", "Done: "), claim.done)
     yield element("p", element("b", "Found: "), result.says)
-    yield element("p", element("b", "Control: "), claim.control, " ", result.control)
-    yield element("div", *map(_plot, result.plots), style="charts")
-    numbers = table(
-        result.headers, [[written(cell) for cell in row] for row in result.rows], range(1, len(result.headers))
-    )
-    yield details("All numbers", numbers)
-    facts = [f"Would refute it: {claim.refuted_by}", f"Seeds: {claim.seeds}."]
+    yield element("p", element("b", "Control: "), result.control)
+    yield element("div", *(_plot(plot, result) for plot in result.plots), style="charts")
+    columns = zip(*result.rows, strict=True)
+    right = [i for i, cells in enumerate(columns) if all(cell == "" or not isinstance(cell, str) for cell in cells)]
+    yield details("All numbers", table(result.headers, [[*map(written, row)] for row in result.rows], right))
+    facts: list[object] = ["Models of its own. " * (claim.model == "own"), f"Seeds: {claim.seeds}. "]
     if claim.station:
-        facts.append(f"See it: station “{claim.station}” of the page that transduce inspect --html makes.")
-    facts.append(f"Again: transduce claims {claim.name}")
-    yield element("p", " ".join(facts), style="quiet")
+        made = element("code", "transduce inspect --html")
+        facts += [f"See it: station “{claim.station}” of the page that ", made, " makes. "]
+    yield element("p", *facts, "Again: ", element("code", f"transduce claims {claim.name}"), style="quiet")
 
 
 def _verdict(result: Result) -> Html:
     return element("span", f"● {result.verdict}", style=f"verdict {COLOUR[result.verdict]}")
 
 
-def _plot(plot: Plot) -> Html:
+def _plot(plot: Plot, result: Result) -> Html:
     every = max(1, round(len(plot.labels) / 9))
     marks = [(float(i), plot.labels[i]) for i in range(0, len(plot.labels), every)]
     if plot.kind == "bars":
-        return bar_chart(plot.title, plot.labels, plot.series, marks)
+        ends_in_control = len(plot.labels) == len(result.rows) and "(control)" in str(result.rows[-1][0])
+        return bar_chart(plot.title, plot.labels, plot.series, marks, int(ends_in_control and len(plot.series) == 1))
     return line_chart(plot.title, [float(i) for i in range(len(plot.labels))], plot.series, marks, is_log=plot.is_log)
 
 

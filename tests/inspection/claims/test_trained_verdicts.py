@@ -53,8 +53,8 @@ def test_a_beam_helps_in_full_if_a_coin_would_not_gain_as_much(
 ) -> None:
     exact = {1: [False] * gained + [True] * lost, 8: [True] * gained + [False] * lost}
 
-    def searched(translator: object, pairs: object, beam: int) -> tuple[float, float, list[bool]]:
-        return 0.1 * (beam > 1), 0.5, exact[beam]
+    def searched(translator: object, pairs: object, beam: int) -> tuple[float, float, float, list[bool]]:
+        return 0.1 * (beam > 1), 0.5, 0.5, exact[beam]
 
     monkeypatch.setattr(import_module("transduce.inspection.claims.beam"), "searched", searched)
     assert claims()["beam"].run(untrained, widths=(1, 8)).verdict == verdict

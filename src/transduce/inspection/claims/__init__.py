@@ -25,6 +25,12 @@ REFUTED: Verdict = "refuted"
 VERDICTS: tuple[Verdict, ...] = (SHOWN, IN_PART, NOT_HERE, REFUTED)
 
 
+TEXTS = (
+    "Texts that explain the paper: T1 a journal-club note; T2 a long walk-through with training and inference; T3 a study "
+    "log on the Illustrated Transformer; T4 an introduction, part 2; T5 a plain-words breakdown."
+)
+
+
 class Plot(NamedTuple):
     """Lines or bars over the same labels; on a logarithmic scale values must be above zero."""
 
@@ -78,7 +84,7 @@ class Claim:
     name: str
     title: str
     statement: str
-    source: str  # sections of the paper; T1 to T5 are the texts
+    source: str  # sections of the paper, and TEXTS
     done: str
     control: str
     refuted_by: str

@@ -19,15 +19,11 @@ def run(lab: Lab, *, widths: tuple[int, ...] = WIDTHS, n_sentences: int = 150) -
         "half-trained small model": (young, list(toy.sentences(n_sentences, TEST_SEED, "held-out"))),
         "finished model": (lab.grammarian, grammar(n_sentences)),
     }
-    searches = {name: [searched(*student, width) for width in widths] for name, student in students.items()}
-    found = {
-        name: [(better, wrong, sum(exact) / len(exact)) for better, wrong, exact in each]
-        for name, each in searches.items()
-    }
-    greedy, wide = (searches["half-trained small model"][i][2] for i in (0, -1))
+    found = {name: [searched(*student, width) for width in widths] for name, student in students.items()}
+    greedy, wide = (found["half-trained small model"][i][3] for i in (0, -1))
     gained, lost = (sum(a and not b for a, b in zip(*both, strict=True)) for both in ((wide, greedy), (greedy, wide)))
     rows = [
-        (f"{name}, beam {width}", *row)
+        (f"{name}, beam {width}", *row[:3])
         for name, results in found.items()
         for width, row in zip(widths, results, strict=True)
     ]
@@ -47,7 +43,7 @@ def run(lab: Lab, *, widths: tuple[int, ...] = WIDTHS, n_sentences: int = 150) -
         ("search", "scored higher than greedy", "right one scored lower", "exact"),
         rows,
         [
-            bars(title, widths, {name: [row[place] for row in results] for name, results in found.items()})
+            bars(title, widths, {name: [row[:3][place] for row in results] for name, results in found.items()})
             for title, place in (
                 ("Share of sentences scored higher than greedy, by beam", 0),
                 ("Share of exact translations, by beam", 2),
@@ -56,15 +52,15 @@ def run(lab: Lab, *, widths: tuple[int, ...] = WIDTHS, n_sentences: int = 150) -
     )
 
 
-def searched(translator: Translator, pairs: list[Pair], beam: int) -> tuple[float, float, list[bool]]:
-    """The share scored higher than the greedy translation, the share where the reference scores lower, and which are exact."""
+def searched(translator: Translator, pairs: list[Pair], beam: int) -> tuple[float, float, float, list[bool]]:
+    """The share scored higher than the greedy translation, where the reference scores lower, of exact ones, and which those are."""
     texts = [pair.source for pair in pairs]
     greedy, found = (translator.translate(texts, beam=width) for width in (1, beam))
     references = translator.score([(pair.source, pair.target) for pair in pairs])
     better = sum(b.score > a.score + 1e-4 for a, b in zip(greedy, found, strict=True))
     wrong = sum(b.score > r.score + 1e-4 for b, r in zip(found, references, strict=True))
     exact = [each.text == pair.target for each, pair in zip(found, pairs, strict=True)]
-    return better / len(pairs), wrong / len(pairs), exact
+    return better / len(pairs), wrong / len(pairs), sum(exact) / len(pairs), exact
 
 
 def by_chance(gained: int, lost: int) -> float:

@@ -22,10 +22,8 @@ def run(lab: Lab, *, mask: bool = True, control_mask: bool = False) -> Result:
     return Result(
         verdict,
         f"Another piece at any of {LENGTH - 1} places changes the logits before it by {change:.2g}"
-        f"{', bit for bit nothing' if change == 0 else ''}, and the gradient from an earlier answer to it is "
-        f"{gradient:.2g}.",
-        f"Without the mask the same change is seen: {control_change:.2g} in the logits, gradient "
-        f"{control_gradient:.2g}.",
+        f"{', bit for bit nothing' if change == 0 else ''}, and the gradient from an earlier answer to it is {gradient:.2g}.",
+        f"Without the mask the same change is seen: {control_change:.2g} in the logits, gradient {control_gradient:.2g}.",
         ("decoder", "largest change of an earlier logit", "largest gradient from an earlier answer"),
         [("with the mask", change, gradient), ("without it (control)", control_change, control_gradient)],
         [

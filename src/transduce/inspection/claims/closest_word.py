@@ -30,8 +30,7 @@ def run(lab: Lab, *, shared: bool = True, n_sentences: int = 60) -> Result:
         verdict,
         f"The piece that is written has the largest dot product with the decoder's vector in {dot:.0%} of "
         f"{len(written)} steps, for the scores are these products. It is the nearest by distance in "
-        f"{distance:.0%} and by angle in "
-        f"{angle:.0%}.",
+        f"{distance:.0%} and by angle in {angle:.0%}.",
         f"The piece of the step before is what the model writes in {control:.0%}.",
         ("chosen by", "is what the model writes"),
         list(shares.items()),

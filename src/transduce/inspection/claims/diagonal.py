@@ -28,8 +28,7 @@ def run(lab: Lab, *, trained: bool = True, n_sentences: int = 60) -> Result:
     return Result(
         verdict,
         f"In {n_high} of {len(shares)} heads of the encoder most words look at themselves most. Over all heads "
-        f"{mean(list(shares.values())):.0%} of words do, "
-        f"from {min(shares.values()):.0%} to {max(shares.values()):.0%}.",
+        f"{mean(list(shares.values())):.0%} of words do, from {min(shares.values()):.0%} to {max(shares.values()):.0%}.",
         f"Where queries and keys are the word vectors themselves, without trained matrices, {control:.0%} of "
         "words do: so it is in the picture of the text, which has no matrices yet.",
         ("head", "words that look at themselves most"),

@@ -17,6 +17,7 @@ MORE = 1.2
 def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False, n_sentences: int = 150) -> Result:
     """softmax(X X^T / sqrt(d)) on word vectors: how much weight does a noun give to other nouns, a verb to other verbs?"""
     here, control = (related(lab, is_own, n_sentences) for is_own in (meaningful, control_meaningful))
+    is_near = here[0] > MORE * control[0]
     verdict = judge(control[0] < MORE * control[1], here[0] > MORE * here[1])
     return Result(
         verdict,
@@ -24,11 +25,7 @@ def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False, 
         f"{here[0] / here[1]:.2f} times the weight of a word of another class: "
         f"{here[0]:.4f} against {here[1]:.4f}. It keeps {here[2]:.0%} for itself. The vectors are the trained embedding; "
         f"exchanged at random its words get {control[0]:.4f} and {control[1]:.4f}: so "
-        + (
-            "the own class is drawn near."
-            if here[0] > MORE * control[0]
-            else "other classes are pushed away, rather than the own class drawn near."
-        ),
+        f"{'the own class is drawn near' if is_near else 'other classes are pushed away, not the own class drawn near'}.",
         f"If words exchange their vectors at random, the ratio is {control[0] / control[1]:.2f}: the relation is "
         "learnt and in the vectors, attention only reads it.",
         ("word vectors", "weight on a word of the same class", "of another class", "on itself"),

@@ -33,8 +33,7 @@ def run(lab: Lab, *, window: int | None = None, recurrent: bool = True) -> Resul
         verdict,
         f"At length {LENGTHS[-1]} the first word still moves the last answer of self-attention "
         f"{attention[-1]:.2f} times as much as the word before "
-        f"it. Through an RNN that shrinks a little at each step it is {vanishing[-1]:.0e}, through one that grows "
-        "a little "
+        f"it. Through an RNN that shrinks a little at each step it is {vanishing[-1]:.0e}, through one that grows a little "
         f"{exploding[-1]:.0e}, through an LSTM {lstm[-1]:.0e}. All untrained.",
         f"Attention that sees {WINDOW} neighbours only needs many layers to reach so far: with two, {control[-1]:.2g}.",
         ("layer", *(f"length {n}" for n in LENGTHS)),

@@ -27,8 +27,7 @@ def run(lab: Lab, *, order_counts: bool = False, control_knows_order: bool = Tru
     return Result(
         verdict,
         f"Without positions, {n_sentences} shuffled sentences gave the same vectors as before, only in another "
-        "order: the largest "
-        f"difference is {without:.1e}, and the vectors' own numbers go up to {size:.1f}."
+        f"order: the largest difference is {without:.1e}, and the vectors' own numbers go up to {size:.1f}."
         if verdict == SHOWN
         else f"The largest difference without positions is {without:.1e}, with them {with_them:.1e}.",
         f"With positions the same shuffling changes the vectors by up to {with_them:.2g}.",

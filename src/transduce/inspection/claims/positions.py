@@ -55,11 +55,5 @@ def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS[:2]
             (name, mean(losses(each)), min(losses(each)), max(losses(each)), *shares[name])
             for name, each in exams.items()
         ],
-        [
-            bars(
-                "Share of right pieces, by length of the sentences",
-                names,
-                shares,
-            )
-        ],
+        [bars("Share of right pieces, by length of the sentences", names, shares)],
     )

@@ -34,8 +34,7 @@ def run(lab: Lab, *, window: int | None = None, control_window: int | None = WIN
     return Result(
         verdict,
         f"Twice the words cost self-attention {2**here:.2f} times the operations and {2 ** slope(weights):.2f} "
-        f"times the bytes, an RNN {2**recurrent:.2f} times. "
-        f"With vectors of {D_MODEL}, both cost the same at {equal:.0f} words.",
+        f"times the bytes, an RNN {2**recurrent:.2f} times. With vectors of {D_MODEL}, both cost the same at {equal:.0f} words.",
         f"Attention to {WINDOW} neighbours costs {2**control:.2f} times for twice the words.",
         ("", *(f"{n} words" for n in LENGTHS)),
         [

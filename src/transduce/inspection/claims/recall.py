@@ -66,13 +66,7 @@ def run(lab: Lab, *, lengths: tuple[int, ...] = LENGTHS, steps: int = 500, both_
             *((str(n), *row) for n, *row in zip(lengths, ours, theirs, strict=True)),
             (f"{lengths[-1]}, {LONGER} times the steps", "", patient),
         ],
-        [
-            bars(
-                "Share of letters repeated rightly, by letters read",
-                lengths,
-                shares,
-            )
-        ],
+        [bars("Share of letters repeated rightly, by letters read", lengths, shares)],
     )
 
 

@@ -6,12 +6,7 @@ from transduce.inspection.claims import Result, bars, compare
 from transduce.inspection.claims.lab import Lab, apart, mean
 from transduce.inspection.claims.variants import SEEDS, has_learnt, losses, report, train_each
 
-VARIANTS = {
-    "neither": (0.0, 0.0),
-    "dropout 0.1": (0.1, 0.0),
-    "dropout 0.3": (0.3, 0.0),
-    "smoothing 0.1": (0.0, 0.1),
-}
+VARIANTS = {"neither": (0.0, 0.0), "dropout 0.1": (0.1, 0.0), "dropout 0.3": (0.3, 0.0), "smoothing 0.1": (0.0, 0.1)}
 
 
 def run(lab: Lab, *, n_pairs: int = 250, is_changed: bool = True, seeds: tuple[int, ...] = SEEDS) -> Result:

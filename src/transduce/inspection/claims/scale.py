@@ -37,8 +37,7 @@ def run(lab: Lab, *, scaled: bool = True, control_scaled: bool = False) -> Resul
         "heads are free to spread their "
         f"scores more: those of this model by {sum(raw) / len(raw) / root:.1f} after the division.",
         f"Not divided, scores spread by {control[-1][0]:.0f} at d_k {SIZES[-1]}: one key takes "
-        f"{control[-1][1]:.0%} of the weight, "
-        f"and the gradient falls from {control[0][2]:.3f} to {control[-1][2]:.4f}.",
+        f"{control[-1][1]:.0%} of the weight, and the gradient falls from {control[0][2]:.3f} to {control[-1][2]:.4f}.",
         ("scores", "spread (standard deviation)", "largest weight", "gradient of the softmax"),
         rows,
         [

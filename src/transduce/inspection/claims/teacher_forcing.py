@@ -25,8 +25,7 @@ def run(lab: Lab, *, mask: bool = True, control_mask: bool = False, n_sentences:
         verdict,
         f"In {n_sentences} translations, {n_steps} steps, one pass over all pieces gives the logits of the single "
         f"steps within {max(here):.1e}.",
-        "Without the mask the one pass sees what it should predict, and the logits differ by up to "
-        f"{max(control):.1f}.",
+        f"Without the mask the one pass sees what it should predict, and the logits differ by up to {max(control):.1f}.",
         ("one pass over the target", "largest difference of a logit", "steps"),
         [("with the mask", max(here), n_steps), ("without it (control)", max(control), n_steps)],
         [

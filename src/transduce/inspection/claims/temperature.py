@@ -37,8 +37,7 @@ def run(lab: Lab, *, applied: bool = True, n_sentences: int = 20) -> Result:
         f"Over {len(logits)} steps the mean entropy is {entropies[0]:.3f} nats at temperature {TEMPERATURES[0]}, "
         f"{entropies[2]:.3f} at 1 and "
         f"{entropies[-1]:.2f} at {TEMPERATURES[-1]:g}; the best piece stays the best in {min(kept):.0%}. Drawn "
-        "translations equal the greedy one in "
-        f"{equal[0]:.0%}, {equal[2]:.0%} and {equal[-1]:.0%} of sentences.",
+        f"translations equal the greedy one in {equal[0]:.0%}, {equal[2]:.0%} and {equal[-1]:.0%} of sentences.",
         f"Adding the same number to all scores, unlike dividing them, changes nothing: {control:.3f}.",
         ("temperature", "mean entropy, nats", "best piece unchanged", "draws equal to greedy"),
         [

@@ -32,9 +32,5 @@ def run(lab: Lab, *, peak: float = PEAK, seeds: tuple[int, ...] = SEEDS[:2]) -> 
         exams,
         curves(lab, variants, seeds[0]),
         control=f"Pre-norm, which is said not to need it, ends at {mean(control):.2f} without any ({exact[2]} exact): "
-        + (
-            "by itself the rate is not too high."
-            if control_learns
-            else "it has not learnt, so the rate itself may be too high."
-        ),
+        f"{'by itself the rate is not' if control_learns else 'it has not learnt, so the rate itself may be'} too high.",
     )
