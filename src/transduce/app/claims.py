@@ -86,10 +86,10 @@ def tested(model: Path | None) -> str:
     if model is not None:
         which = f"the model {model} (where they need a right translation that it does not know, into the built-in one)"
     return (
-        f"Most rows look into {which}: {config.n_layers} layers in each of its two stacks, {config.n_heads} heads, vectors of "
-        f"{config.d_model} numbers, {n_pieces:,} pieces; a piece is a word or a part of one. The grammar that generates the "
-        "sentences also knows the right translation, and which word belongs to which. Rows that build or train models of "
-        "their own say so. Layers and heads are counted from 1."
+        f"Rows that do not speak of models of their own look into {which}: {config.n_layers} layers in each of its two stacks, "
+        f"{config.n_heads} heads, vectors of {config.d_model} numbers, {n_pieces:,} pieces; a piece is a word or a part of one. "
+        "The grammar that generates the sentences also knows the right translation, and which word belongs to which. Layers "
+        "and heads are counted from 1."
     )
 
 

@@ -45,14 +45,14 @@ def _claim(claim: Claim, result: Result) -> Iterator[Html]:
     yield element("h2", f"{claim.title}  ", _verdict(result))
     yield element("p", element("b", "Claim: "), claim.statement, element("span", f"  ({claim.source})", style="quiet"))
     yield element("p", element("b", "Would refute it: "), claim.refuted_by)
-    yield element("p", element("b", "Done: "), claim.done)
+    yield element("p", element("b", "Done: "), "(With models of its own.) " * (claim.model == "own"), claim.done)
     yield element("p", element("b", "Found: "), result.says)
     yield element("p", element("b", "Control: "), result.control)
     yield element("div", *(_plot(plot, result) for plot in result.plots), style="charts")
     columns = zip(*result.rows, strict=True)
     right = [i for i, cells in enumerate(columns) if all(cell == "" or not isinstance(cell, str) for cell in cells)]
     yield details("All numbers", table(result.headers, [[*map(written, row)] for row in result.rows], right))
-    facts: list[object] = ["Models of its own. " * (claim.model == "own"), f"Seeds: {claim.seeds}. "]
+    facts: list[object] = [f"Seeds: {claim.seeds}. "]
     if claim.station:
         made = element("code", "transduce inspect --html")
         facts += [f"See it: station “{claim.station}” of the page that ", made, " makes. "]

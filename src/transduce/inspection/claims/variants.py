@@ -42,6 +42,7 @@ def report(verdict: Verdict, says: str, exams: Exams, *plots: Plot, control: str
         for name, each in found.items()
     ]
     seeds = {"mean": [mean(each) for each in found.values()], "worst": [max(each) for each in found.values()]}
+    names = [name.removesuffix(" (control)") for name in exams]
     return Result(
         verdict,
         says,
@@ -50,7 +51,7 @@ def report(verdict: Verdict, says: str, exams: Exams, *plots: Plot, control: str
         f"same model differ by up to {widest:.3f} in the loss.",
         ("model", "loss, mean of the seeds", "from", "to", "exact sentences"),
         rows,
-        [bars("Loss on unseen sentences, mean and worst seed", exams, seeds), *plots],
+        [bars("Loss on unseen sentences, mean and worst seed", names, seeds), *plots],
     )
 
 
