@@ -12,7 +12,7 @@ from pathlib import Path
 STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 480, 200, 44, 22, 8  # of a chart and of the room for its labels
-FEW = 16  # bars
+DIGIT = 7  # about as wide as one
 COLORS = ("one", "two", "three", "four")
 
 Marks = Sequence[tuple[float, str]]  # what stands below a chart, and where
@@ -89,7 +89,7 @@ def details(summary: object, *content: object, is_open: bool = False) -> Html:
 def bar_chart(
     title: str, labels: Sequence[str], series: Sequence[Series], marks: Marks | None = None, n_pale: int = 0
 ) -> Html:
-    """Bars side by side for up to four series, the last `n_pale` paler; among a few, one too low to be seen has its number.
+    """Bars side by side for up to four series, the last `n_pale` paler; one too low to be seen has its number, if that fits.
 
     `marks` says what stands below which bar (from 0); left out, about eight labels.
     """
@@ -102,7 +102,7 @@ def bar_chart(
         f'<rect class="{color}{pale[i]}" x="{left[i] + number * width:.1f}" y="{_y(value, ticks):.1f}" width="{width:.1f}" '
         f'height="{floor - _y(value, ticks):.1f}"><title>{escape(f"{labels[i]}: {_exactly(value)}")}</title></rect>'
         + f'<text x="{left[i] + (number + 0.5) * width:.1f}" y="{floor - 4:.1f}" text-anchor="middle">'
-        f"{_exactly(value)}</text>" * (len(labels) <= FEW and floor - _y(value, ticks) < 1)
+        f"{_exactly(value)}</text>" * (floor - _y(value, ticks) < 1 and len(_exactly(value)) * DIGIT <= width)
         for number, (one, color) in enumerate(zip(series, COLORS, strict=False))
         for i, value in enumerate(one.values)
     ]
