@@ -43,5 +43,6 @@ def test_the_parser_runs_small() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_the_parser_learns_unseen_sentences_to_f1_85() -> None:
     assert load("parsing").main(n_sentences=8000, steps=800) > 85
