@@ -191,7 +191,7 @@ class TorchEngine:
         asked: dict[str, Any] = {"width": how.width, "select": select, "rules": rules, "n_ends": n_ends}
         asked["penalty"] = make_penalty(how.config)
         models = [watched.model, *self.models[1:]] if watched else self.models
-        caches = Caches(tuple(model.start(source, source != PAD) for model in models))
+        caches = Caches(tuple(model.start(source, source != PAD).contiguous() for model in models))
         return Plan(model_step(models, watched), caches, limits, asked, constraints)
 
     def _map(

@@ -22,6 +22,10 @@ class KeyValues(NamedTuple):
         """The keys and values of some rows of the batch, in that order, repeats allowed."""
         return KeyValues(self.k.index_select(0, rows), self.v.index_select(0, rows))
 
+    def contiguous(self) -> "KeyValues":
+        """The same, each head's numbers side by side in memory."""
+        return KeyValues(self.k.contiguous(), self.v.contiguous())
+
 
 @dataclass(frozen=True, slots=True)
 class LayerCache:
@@ -41,6 +45,11 @@ class Cache:
     layers: tuple[LayerCache, ...]
     length: int = 0
     source_mask: Bool[Tensor, "sentence source"] | None = None
+
+    def contiguous(self) -> "Cache":
+        """The same, as is best for many steps: else each would gather the source's keys and values by head anew."""
+        layers = (replace(layer, source=layer.source and layer.source.contiguous()) for layer in self.layers)
+        return replace(self, layers=tuple(layers))
 
     def select(self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " sentences"] | None = None) -> "Cache":
         """The cache of some hypotheses, in that order, repeats allowed: how a beam keeps its survivors.
