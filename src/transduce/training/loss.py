@@ -14,7 +14,7 @@ from transduce.model import LanguageModel, Transformer
 from transduce.model.cache import Cache
 from transduce.text.vocabulary import PAD
 
-MOST_LOGITS = 1 << 22  # that are in memory at once
+MOST_LOGITS = 1 << 20  # that are in memory at once
 
 
 def batch_loss(
@@ -85,20 +85,16 @@ def loss_and_gradients(
         rows, right = hidden[part], target[part, None]
         logits = F.linear(rows, weight)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        log_p = torch.log_softmax(logits, dim=-1)
-        log_p_right = log_p.gather(1, right)
-        log_denominator = logits.gather(1, right) - log_p_right
+        p = torch.softmax(logits, dim=-1)
+        highest, p_highest = logits.amax(dim=-1, keepdim=True), p.amax(dim=-1, keepdim=True)
+        log_denominator = highest - p_highest.log()  # p_highest is never near zero
+        log_p_right = logits.gather(1, right) - log_denominator
         sum_of_log_p = (rows @ sum_of_pieces).to(logits.dtype).sum() - len(weight) * log_denominator.sum()
         loss -= (1 - smoothing) * log_p_right.sum() + uniform * sum_of_log_p
-        pull = None
         if consistency:
-            apart, pull = divergence(log_p)
-            loss += consistency / 2 * apart
+            loss += consistency / 2 * draw_together(p, logits.sub_(log_denominator), consistency / 2)
         if d_hidden is not None and d_weight is not None:
-            d_logits = log_p.exp_()
-            d_logits.scatter_add_(1, right, torch.full_like(log_p_right, smoothing - 1))
-            if pull is not None:
-                d_logits.add_(pull, alpha=consistency / 2)
+            d_logits = p.scatter_add_(1, right, torch.full_like(log_p_right, smoothing - 1))
             d_logits = d_logits.to(weight.dtype)
             d_hidden[part] = (d_logits @ weight).sub_(uniform * sum_of_pieces).to(hidden.dtype)
             d_weight += d_logits.t() @ rows
@@ -118,15 +114,23 @@ def parts(n_rows: int, most: int, in_twos: bool) -> Iterator[slice | list[int]]:
         yield [*some, *(half + i for i in some)]
 
 
-def divergence(log_p: Float[Tensor, "rows vocab"]) -> tuple[Float[Tensor, ""], Float[Tensor, "rows vocab"]]:
-    """KL(p | q) + KL(q | p), summed, of the first half of the rows, p, and the second, q; and its gradient by their logits."""
-    log_first, log_second = log_p.chunk(2)
-    first, second, difference = log_first.exp(), log_second.exp(), log_first - log_second
-    forth = (first * difference).sum(dim=-1, keepdim=True)
-    back = -(second * difference).sum(dim=-1, keepdim=True)
-    by_first = first * (difference - forth) + first - second
-    by_second = second * (-difference - back) + second - first
-    return (forth + back).sum(), torch.cat((by_first, by_second))
+def draw_together(
+    p: Float[Tensor, "rows vocab"], log_p: Float[Tensor, "rows vocab"], strength: float
+) -> Float[Tensor, ""]:
+    """KL(p | q) + KL(q | p), summed, of the first half of the rows, p, and the second, q.
+
+    So many times its gradient by their logits is added to `p`, and `log_p` is used up: there is one pass over memory for each line.
+    """
+    (p, q), (log_p, log_q) = p.chunk(2), log_p.chunk(2)
+    difference = log_p.sub_(log_q)
+    excess = p - q
+    forth = (p * difference).sum(dim=-1, keepdim=True)  # KL(p | q)
+    back = -(q * difference).sum(dim=-1, keepdim=True)
+    torch.add(1 - strength * forth, difference, alpha=strength, out=log_q)
+    p.mul_(log_q).add_(excess, alpha=strength)
+    torch.add(1 - strength * back, difference, alpha=-strength, out=log_q)
+    q.mul_(log_q).sub_(excess, alpha=strength)
+    return (forth + back).sum()
 
 
 class _ProjectedLoss(torch.autograd.Function):
