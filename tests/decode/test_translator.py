@@ -415,8 +415,8 @@ def test_what_cannot_go_together_is_refused(translator: Translator, asked: dict[
 
 
 def test_a_pair_without_end_is_not_scored(translator: Translator) -> None:
-    with pytest.raises(DataError, match=r"a pair of 60\d and \d pieces, at most 512 are scored: split 'I I I"):
-        translator.score([("I " * 600, "Io")])
+    with pytest.raises(DataError, match=r"pair 1,002 has 60\d and \d pieces, at most 512 are scored: split 'I I I"):
+        translator.score([("I", "Io"), ("I " * 600, "Io")], first=1001)
 
 
 def test_a_prefix_longer_than_the_positions_of_a_model_is_refused(untrained_folder: ModelFolder) -> None:

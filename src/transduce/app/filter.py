@@ -135,7 +135,8 @@ def score_files(
     with _create(alignments) as aligned:
         number = 0
         while some := list(islice(pairs, SCORED_AT_ONCE)):
-            for scored in translator.score([(pair.source, pair.target) for pair in some], alpha, length_penalty):
+            both = [(pair.source, pair.target) for pair in some]
+            for scored in translator.score(both, alpha, length_penalty, first=number + 1):
                 number += 1
                 record = {"line": number, **{name: getattr(scored, name) for name in SCORED}}
                 print(_to_json(record) if as_json else f"{scored.score:.6f}")

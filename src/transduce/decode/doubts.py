@@ -39,5 +39,9 @@ def loops(ids: Sequence[int]) -> bool:
 
 def is_copy(source: str, text: str) -> bool:
     """Whether the source was written down instead of being translated; a single word may be a name."""
-    words = TOKEN.findall(source.casefold())
-    return words == TOKEN.findall(text.casefold()) and sum(word.isalpha() for word in words) > 1
+    source, text = source.casefold(), text.casefold()
+    first, written = TOKEN.search(source), TOKEN.search(text)
+    if first is None or written is None or first[0] != written[0]:  # nearly always
+        return False
+    words = TOKEN.findall(source)
+    return words == TOKEN.findall(text) and sum(word.isalpha() for word in words) > 1

@@ -199,18 +199,26 @@ class Translator:
             yield whole[len(said) :] + one_line(part.gap)
 
     def score(
-        self, pairs: Sequence[tuple[str, str]], alpha: float | None = None, length_penalty: str | None = None
+        self,
+        pairs: Sequence[tuple[str, str]],
+        alpha: float | None = None,
+        length_penalty: str | None = None,
+        *,
+        first: int = 1,
     ) -> list[Translation]:
-        """How likely given translations are: the same numbers that `translate` gives its own, with details."""
+        """How likely given translations are: the same numbers that `translate` gives its own, with details.
+
+        `first` is the number of the first pair, by which an error names one.
+        """
         from transduce.decode.forced import force
 
         penalty = make_penalty(self.settings(alpha=alpha, length_penalty=length_penalty))
         sources = self.source_vocabulary.encode_batch([self.clean(source) for source, _ in pairs])
         targets = self.target_vocabulary.encode_batch([self.clean(target) for _, target in pairs])
-        for pair, source, target in zip(pairs, sources, targets, strict=True):
+        for number, (pair, source, target) in enumerate(zip(pairs, sources, targets, strict=True), start=first):
             if max(len(source), len(target)) > self._longest_run:
                 raise DataError(
-                    f"a pair of {len(source)} and {len(target)} pieces, at most {self._longest_run} are scored: "
+                    f"pair {number:,} has {len(source)} and {len(target)} pieces, at most {self._longest_run} are scored: "
                     f"split {pair[0][:60]!r}"
                 )
         scored = force(self.models, sources, targets, with_attention=True)
@@ -237,8 +245,8 @@ class Translator:
         """The characters of a text that the vocabulary has no piece for: the model reads them as bytes."""
         if self.folder.config.text.kind == "byte":
             return ()
-        known = self.source_vocabulary.characters
-        return tuple(dict.fromkeys(c for c in text if c not in known and not c.isspace()))
+        unknown = set(text) - self.source_vocabulary.characters  # empty, nearly always
+        return tuple(dict.fromkeys(c for c in text if c in unknown and not c.isspace())) if unknown else ()
 
     @property
     def _most_positions(self) -> int:
