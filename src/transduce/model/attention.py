@@ -23,6 +23,7 @@ from transduce.model.cache import KeyValues
 Mask = Bool[Tensor, "#batch #head #query key"] | None
 MOST_KEYS = 128  # for which the spelled-out road is faster in bfloat16 on a CPU (docs/decisions.md)
 LANES = 16  # float32 numbers that a CPU takes at once, at most
+MANY = 4096  # scores; for fewer, bringing them into another form takes longer than it saves
 Attention = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 
 
@@ -40,13 +41,15 @@ def attention_weights(
 
 
 def softmax(scores: Float[Tensor, "*rows key"]) -> Float[Tensor, "*rows key"]:
-    """Softmax of each row, in float32 whatever the scores are in.
+    """Softmax of each row; of many rows in float32, whatever the scores are in.
 
     A CPU takes numbers in bfloat16, and rows shorter than a vector register, one by one: filled up it is 12 times faster.
     """
+    if scores.numel() < MANY or scores.device.type != "cpu":
+        return scores.softmax(dim=-1)
     n_keys = scores.shape[-1]
     wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    if n_keys < LANES and scores.device.type == "cpu":
+    if n_keys < LANES:
         wide = F.pad(wide, (0, LANES - n_keys), value=float("-inf"))
     return wide.softmax(dim=-1)[..., :n_keys].to(scores.dtype)
 
@@ -115,20 +118,32 @@ class MultiHeadAttention(nn.Module):
 
     def keys_values(self, x: Float[Tensor, "batch key d_model"]) -> KeyValues:
         """K W^K and V W^V by head. Computed once for a source and remembered for a target."""
-        return KeyValues(self._split_heads(self.w_k(x)), self._split_heads(self.w_v(x)))
+        return KeyValues(self.split_heads(self.w_k(x)), self.split_heads(self.w_v(x)))
+
+    def project(
+        self, x: Float[Tensor, "batch position d_model"]
+    ) -> tuple[Float[Tensor, "batch position width"], KeyValues]:
+        """Q W^Q, K W^K and V W^V of positions that attend to themselves."""
+        return self.w_q(x), self.keys_values(x)
 
     def forward(
-        self, x: Float[Tensor, "row query d_model"], keys_values: KeyValues, mask: Mask = None
+        self,
+        x: Float[Tensor, "row query d_model"],
+        keys_values: KeyValues,
+        mask: Mask = None,
+        queries: Float[Tensor, "row query width"] | None = None,
     ) -> Float[Tensor, "row query d_model"]:
-        """Let every position of x attend to the given keys and values.
+        """Let every position of x attend to the given keys and values; `queries` is Q W^Q where it is known already.
 
         x may have several rows for each row of the keys: the hypotheses of one sentence, side by side, ask as further queries.
         """
         n_rows, n_queries = x.shape[:2]
-        q = self._split_heads(self.w_q(x).view(len(keys_values.k), -1, self.w_q.out_features))
+        queries = self.w_q(x) if queries is None else queries
+        q = self.split_heads(queries.view(len(keys_values.k), -1, queries.shape[-1]))
         heads = self.attend(q, keys_values.k, keys_values.v, mask)
         concat = heads.transpose(1, 2).reshape(n_rows, n_queries, -1)  # row query head*d_v
         return self.w_o(concat)
 
-    def _split_heads(self, x: Float[Tensor, "batch position width"]) -> Float[Tensor, "batch head position size"]:
+    def split_heads(self, x: Float[Tensor, "batch position width"]) -> Float[Tensor, "batch head position size"]:
+        """What lies side by side in one vector, by head."""
         return x.view(*x.shape[:2], self.n_heads, -1).transpose(1, 2)

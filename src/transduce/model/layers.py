@@ -63,7 +63,8 @@ class EncoderLayer(nn.Module):
     def forward(self, x: Float[Tensor, "batch source d_model"], mask: Mask) -> Float[Tensor, "batch source d_model"]:
         """Every position attends to every position the mask allows."""
         y = self.self_attention_norm.input(x)
-        x = self.self_attention_norm(x, self.self_attention(y, self.self_attention.keys_values(y), mask))
+        queries, keys_values = self.self_attention.project(y)
+        x = self.self_attention_norm(x, self.self_attention(y, keys_values, mask, queries))
         y = self.feed_forward_norm.input(x)
         return self.feed_forward_norm(x, self.feed_forward(y))
 
@@ -101,9 +102,9 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Float[Tensor, "row target d_model"], LayerCache]:
         """Every position attends to the target so far, then to the source."""
         y = self.self_attention_norm.input(x)
-        new = self.self_attention.keys_values(y)
+        queries, new = self.self_attention.project(y)
         target = cache.target.append(new) if cache.target is not None else new
-        x = self.self_attention_norm(x, self.self_attention(y, target, target_mask))
+        x = self.self_attention_norm(x, self.self_attention(y, target, target_mask, queries))
         if self.cross_attention is not None:
             assert cache.source is not None, "a cache made by `start` of this layer"
             y = self.cross_attention_norm.input(x)
