@@ -3,8 +3,10 @@
 import pytest
 import torch
 
-from transduce.decode.packed import Packed, can_pack
+from transduce.decode.load import load
+from transduce.decode.packed import can_pack, pack
 from transduce.model import ModelConfig, Transformer
+from transduce.text.vocabulary import EOS
 
 SHAPE = ModelConfig(vocab_size=53, n_layers=2, d_model=22, d_ff=37, n_heads=3, d_k=7, d_v=5, dropout=0.3)
 
@@ -28,26 +30,25 @@ def read_step_by_step(model: Transformer) -> torch.Tensor:
 
 def test_a_packed_model_gives_the_same_logits(model: Transformer) -> None:
     with torch.inference_mode():
-        packed = Packed(model).get()
-        assert packed is not model
-        torch.testing.assert_close(read_step_by_step(packed), read_step_by_step(model), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(read_step_by_step(pack(model)), read_step_by_step(model), rtol=1e-5, atol=1e-5)
 
 
-def test_weights_that_change_are_packed_anew(model: Transformer) -> None:
-    packed = Packed(model)
-    before = packed.get()
-    assert packed.get() is before
+def test_an_engine_notices_that_weights_have_changed() -> None:
+    """The built-in model, then the same engine with [EOS] made the likeliest piece of all."""
+    translator = load(engine="torch")
+    assert translator.translate(["I love you very much"], beam=1)[0].text == "Ti amo molto"
+    norm = translator.model.decoder.layers[-1].feed_forward_norm.norm
     with torch.no_grad():
-        model.decoder.layers[1].feed_forward.w_2.bias += 1  # type: ignore[operator, union-attr]
-    with torch.inference_mode():
-        torch.testing.assert_close(read_step_by_step(packed.get()), read_step_by_step(model), rtol=1e-5, atol=1e-5)
+        norm.weight.zero_()
+        norm.bias.copy_(100 * translator.model.logit_weight[EOS])
+    assert translator.translate(["I love you very much"], beam=1)[0].text == ""
 
 
-def test_a_model_that_trains_is_left_alone(model: Transformer) -> None:
+def test_only_a_model_that_does_not_train_is_packed_and_only_where_there_is_onednn(
+    model: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert can_pack(model)
-    assert Packed(model.train()).get() is model
-
-
-def test_where_onednn_is_missing_the_model_itself_searches(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not can_pack(model.train())
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    assert Packed(model).get() is model
+    assert not can_pack(model.eval())
+    assert load(engine="torch").translate(["I love you very much"])[0].text == "Ti amo molto"

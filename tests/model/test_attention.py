@@ -1,9 +1,12 @@
 import math
 
+import pytest
 import torch
 
 from transduce.config import ModelConfig
 from transduce.model.attention import (
+    LANES,
+    MANY,
     MOST_KEYS,
     MultiHeadAttention,
     attention,
@@ -12,6 +15,7 @@ from transduce.model.attention import (
     fused_attention,
     padding_mask,
     scaled_dot_product_attention,
+    softmax,
 )
 from transduce.model.cache import KeyValues
 
@@ -43,6 +47,24 @@ def test_in_bfloat16_short_texts_take_the_road_spelled_out_and_both_agree() -> N
         assert torch.equal(attention(q, k, v, mask), road(q, k, v, mask))
         exact = scaled_dot_product_attention(q.float(), k.float(), v.float(), mask)
         torch.testing.assert_close(attention(q, k, v, mask).float(), exact, rtol=0.05, atol=0.02)
+
+
+@pytest.mark.parametrize("n_keys", [1, 5, LANES - 1, LANES, LANES + 1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_softmax_of_many_rows_and_its_gradient_are_those_of_few(n_keys: int, dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    n_rows = MANY // n_keys + 1
+    scores = torch.randn(n_rows, n_keys, generator=generator).masked_fill(torch.arange(n_keys) > n_rows % 7, -math.inf)
+    many = scores.to(dtype).requires_grad_()
+    exact = many.detach().double().requires_grad_()
+    pull = torch.randn(n_rows, n_keys, generator=generator)
+    found, wanted = softmax(many), exact.softmax(dim=-1)
+    (found * pull).sum().backward()
+    (wanted * pull).sum().backward()
+    assert found.dtype == dtype
+    error = 1e-6 if dtype == torch.float32 else 1e-2
+    torch.testing.assert_close(found.double(), wanted, rtol=0, atol=error)
+    torch.testing.assert_close(many.grad.double(), exact.grad, rtol=0, atol=error)
 
 
 def test_weights_of_allowed_keys_sum_to_one_and_of_forbidden_keys_are_zero() -> None:

@@ -16,7 +16,7 @@ from transduce.data.batch import encode_source, pad
 from transduce.decode.constraints import Constraints, Demand
 from transduce.decode.forced import Watched
 from transduce.decode.how import How, Precision
-from transduce.decode.packed import Packed
+from transduce.decode.packed import can_pack, pack, versions
 from transduce.decode.rules import begin_with, forbid, no_repeat, only_text
 from transduce.decode.sample import sampler
 from transduce.decode.search import (
@@ -119,11 +119,11 @@ class TorchEngine:
         self.n_threads = n_threads or torch.get_num_threads()
         bf16 = precision == "bf16"
         self.models = [copy.deepcopy(model).to(torch.bfloat16) for model in models] if bf16 else list(models)
-        self._packed = [Packed(model) for model in self.models]
         self._pool: ThreadPoolExecutor | None = None
         self._forbid = lru_cache(maxsize=1)(
             lambda phrases: forbid(phrases, self.words)
         )  # slow to make, the same for all batches
+        self._pack = lru_cache(maxsize=len(models))(lambda model, versions: pack(model))
         keep_freed_memory()
 
     @cached_property
@@ -192,8 +192,9 @@ class TorchEngine:
             select = sampler(generators, drawing.temperature, drawing.top_k, drawing.top_p)
         asked: dict[str, Any] = {"width": how.width, "select": select, "rules": rules, "n_ends": n_ends}
         asked["penalty"] = make_penalty(how.config)
-        packed = [each.get() for each in self._packed]
-        models = [watched.model, *packed[1:]] if watched else packed
+        models = [self._pack(model, versions(model)) if can_pack(model) else model for model in self.models]
+        if watched:
+            models[0] = watched.model
         caches = Caches(tuple(model.start(source, source != PAD).contiguous() for model in models))
         return Plan(model_step(models, watched), caches, limits, asked, constraints)
 
