@@ -1,6 +1,7 @@
 """`transduce compare`: what is told apart, by which kinds of sentences, and how the words differ."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tests.test_evaluate import spoil
 from transduce.app.cli import app
 from transduce.app.compare import Bucket, kinds_of_sentences, make_buckets
 from transduce.app.compare_page import Part, differences
+from transduce.checkpoint import BUILTIN
 from transduce.evaluate import bleu, corpus_scores
 from transduce.text.grammar import generate
 
@@ -71,9 +73,52 @@ def test_a_model_folder_is_a_system_and_translates_here(
 
 @pytest.fixture
 def builtin() -> Path:
-    from transduce.checkpoint import BUILTIN
-
     return BUILTIN
+
+
+def test_a_wrong_seed_is_said_before_any_work(
+    transduce: Run, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", "-3")
+    code, _, err = transduce(
+        "compare", "--reference", files["right"], "--system", files["first"], "--system", files["best"]
+    )
+    assert (code, "SACREBLEU_SEED is '-3': wanted a whole number, or none" in err) == (2, True)
+
+
+def test_names_may_hold_anything_and_a_path_an_equals_sign(
+    transduce: Run, files: dict[str, Path], builtin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("lr=0.1").mkdir()
+    shutil.copy(files["best"], "lr=0.1/out")
+    command = ("compare", "--reference", files["right"], "--source", files["source"], "--system", "lr=0.1/out")
+    code, out, err = transduce(*command, "--system", f"a[/b]\x1b\n={builtin}")
+    assert code == 0, err
+    assert "a[/b]U+001BU+000A" in out
+    assert "a[/b]U+001BU+000A translated with beam:4|alpha:1.0|length_penalty:power" in out.splitlines()[-1]
+
+
+def test_a_warning_comes_whatever_systems_and_references_are_called(
+    transduce: Run, files: dict[str, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    tokenised = write(tmp_path / "out" / "right", *(f"{line} ." for line in RIGHT))
+    command = ("compare", "--reference", files["right"], "--system", tokenised, "--system", files["best"])
+    assert "warning: right looks tokenised" in transduce(*command)[2]
+
+
+def test_short_lines_have_a_bleu_of_their_own_in_a_bucket_and_none_in_a_whole_set(
+    transduce: Run, tmp_path: Path
+) -> None:
+    short = write(tmp_path / "short", "Ti amo molto", "Amo te")
+    _, out, err = transduce("evaluate", "--hypothesis", short, "--reference", short)
+    assert out.startswith("BLEU 0.00")
+    assert "warning: no line has 4 words: BLEU counts runs of so many, and is 0 without; look at chrF" in err
+    [bucket] = make_buckets(
+        "by", ("all",), [0, 0], {"a": ["Ti amo molto", "Amo te"]}, [["Ti amo molto", "Amo te"]], "13a"
+    )
+    assert bucket.scores["a"] == pytest.approx(100)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +138,17 @@ def builtin() -> Path:
         (("--system", "right", "--system", "short"), 65, "short has 1 lines, right has 60"),
         (("--system", "right", "--system", "best", "--html", "no/page.html"), 73, "there is no folder no"),
         (("--system", "right", "--system", "best", "--html", "best"), 2, "best is both read and written"),
+        (
+            ("--system", "m=model", "--system", "best", "--source", "right", "--html", "model/config.json"),
+            2,
+            "model/config.json is both read and written",
+        ),
+        (("--system", "a=-", "--system", "b=-"), 2, "standard input (-) can be read once only"),
+        (
+            ("--system", "right", "--system", "best", "--source", "right", "--train-source", "gone"),
+            66,
+            "no file gone",
+        ),
     ],
 )
 def test_what_is_refused(
@@ -105,6 +161,7 @@ def test_what_is_refused(
 ) -> None:
     monkeypatch.chdir(files["right"].parent)
     write(Path("short"), "a")
+    shutil.copytree(BUILTIN, "model")
     found, out, err = transduce("compare", "--reference", "right", *command)
     assert (found, out) == (code, "")
     assert said in err

@@ -22,7 +22,8 @@ def rows(out: str) -> dict[str, dict[str, object]]:
 
 
 def test_scores_of_given_translations_against_several_references(transduce: Run, tmp_path: Path) -> None:
-    found, one, two = ["Ti amo molto", "Ciao mio amico"], ["Ti amo molto", "Ciao amico"], ["Ti amo tanto", "Ciao caro"]
+    found, one = ["Ti amo molto anche io", "Ciao mio amico"], ["Ti amo molto anche io", "Ciao amico"]
+    two = ["Ti amo tanto anche io", "Ciao caro"]
     given = ("--hypothesis", write(tmp_path / "h", *found), "--reference", write(tmp_path / "r", *one))
     code, out, err = transduce("evaluate", *given, "--reference", write(tmp_path / "s", *two), "--json")
     assert (code, err) == (0, "")

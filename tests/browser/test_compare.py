@@ -23,7 +23,7 @@ def compare(systems: dict[str, list[str]], right: list[str], source: list[str], 
         name: [evaluate.sentence_chrf(*each) for each in zip(lines, right, strict=True)]
         for name, lines in systems.items()
     }
-    return compare_page(Comparison(systems, [right], source, evaluate.compare(systems, right), buckets, chrf))
+    return compare_page(Comparison(systems, [right], source, evaluate.compare(systems, right), buckets, chrf, {}))
 
 
 @pytest.fixture(scope="module")

@@ -508,7 +508,8 @@ def evaluate(
         from transduce.app.evaluate import print_scores
         from transduce.app.run_text import score_text
 
-        print_scores(score_text(model, text), as_json)
+        scores, fields = score_text(model, text)
+        print_scores(scores, as_json, fields)
         return
     if not reference:
         raise UsageError("give --reference, the right translations (or --text, for a language model)")

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
+from sacrebleu.metrics.bleu import BLEU
 
 from transduce import evaluate
 from transduce.app.doctor import check_can_write
-from transduce.app.evaluate import read_test_set, warn_of_text
+from transduce.app.evaluate import read_test_set, search_settings, translate, warn_of_text
 from transduce.app.filter import check_outputs
 from transduce.decode.load import load_translator
 from transduce.errors import UsageError
@@ -50,6 +52,15 @@ class Comparison:
     compared: Sequence[Compared]
     buckets: Sequence[Bucket]
     chrf: Mapping[str, Sequence[float]]  # of each sentence by system
+    searches: Mapping[
+        str, Mapping[str, Any]
+    ]  # of systems that are models: search settings, and the seed of the training
+
+    def notes(self) -> list[str]:
+        """How the numbers came about, a line each: signatures, and how models have searched."""
+        found = dict.fromkeys(f"{row.score.name:6} {row.score.signature}" for row in self.compared)
+        said = {name: "|".join(f"{key}:{value}" for key, value in how.items()) for name, how in self.searches.items()}
+        return [*found, *(f"{name} translated with {how}" for name, how in said.items())]
 
 
 def compare_systems(
@@ -70,19 +81,26 @@ def compare_systems(
         raise UsageError(f"{named[models[0]]} is a folder, so a model: give --source, the text that it shall translate")
     if "source" in training and source is None:
         raise UsageError("--train-source is compared with the source: give --source as well")
-    evaluate.make_metrics(tokenize)  # a wrong name is said before anything is translated
+    evaluate.make_metrics(tokenize)  # what is wrong is said before anything is translated
+    evaluate.check_seed()
+    for path in training.values():
+        next(read_lines(path), None)
     files = [path for name, path in named.items() if name not in models]
     if html is not None:
         check_can_write(html)
-        check_outputs((html,), (*files, *references, source, *training.values()))
+        parts = [part for name in models for part in named[name].rglob("*")]
+        check_outputs((html,), (*files, *parts, *references, source, *training.values()))
     right, found = read_test_set(references, [*files, *([source] if source is not None else [])])
     texts = found.pop() if source is not None else None
     outputs = dict(zip([name for name in named if name not in models], found, strict=True))
+    searches = {}
     for name in models:
-        with console.status(f"{name} translates"):
-            outputs[name] = [each.text for each in load_translator(named[name]).translate(texts or ())]
+        with console.status(Text(f"{name} translates")):
+            translator = load_translator(named[name])
+            searches[name] = search_settings(translator)
+            outputs[name] = translate(translator, texts or (), what=f"{name}: ")
     systems = {name: outputs[name] for name in named}
-    warn_of_text(systems | dict(zip(map(name_of, references), right, strict=True)), tokenize)
+    warn_of_text([*systems.items(), *zip(map(name_of, references), right, strict=True)], tokenize)
     with console.status("resampling"):
         compared = evaluate.compare(systems, *right, tokenize=tokenize)
         kinds = kinds_of_sentences(texts, right[0], training, rare)
@@ -91,7 +109,7 @@ def compare_systems(
             name: [evaluate.sentence_chrf(*texts) for texts in zip(lines, *right, strict=True)]
             for name, lines in systems.items()
         }
-    comparison = Comparison(systems, right, texts, compared, buckets, chrf)
+    comparison = Comparison(systems, right, texts, compared, buckets, chrf, searches)
     if html is not None:
         from transduce.app.compare_page import compare_page
 
@@ -106,7 +124,9 @@ def name_systems(given: Sequence[str]) -> dict[str, Path]:
     named: dict[str, Path] = {}
     for each in given:
         name, has_name, path = each.partition("=")
-        name, path = (name, path) if has_name else (Path(each).name, each)
+        if not has_name or Path(each).exists():  # a path may have such a sign in it
+            name, path = Path(each).name, each
+        name = "".join(c if c.isprintable() else f"U+{ord(c):04X}" for c in name)
         if not name or not path:
             raise UsageError(f"--system {each!r}: wanted NAME=FILE, for example first=out.txt")
         if name in named:
@@ -170,7 +190,8 @@ def make_buckets(
         if rows := [i for i, kind in enumerate(kinds) if kind == number]:
             right = [[lines[i] for i in rows] for lines in references]
             found = {name: [lines[i] for i in rows] for name, lines in systems.items()}
-            scores = {name: evaluate.bleu(lines, *right, tokenize=tokenize).value for name, lines in found.items()}
+            bleu = BLEU(tokenize=tokenize, force=True, effective_order=True)  # some have no line of four words
+            scores = {name: float(bleu.corpus_score(lines, right).score) for name, lines in found.items()}
             yield Bucket(by, label, len(rows), scores)
 
 
@@ -186,13 +207,13 @@ def verdict(row: Compared) -> str:
 def as_text(comparison: Comparison) -> Iterator[str]:
     """A table for people."""
     width = max(6, *map(len, comparison.systems))
-    yield f"{'':6} {'system':{width}}  score   95 %    difference  p bootstrap  p randomisation"
+    yield f"{'':6} {'system':{width}}  score    95 %    difference  p bootstrap  p randomisation"
     for row in comparison.compared:
-        line = f"{row.score.name:6} {row.system:{width}} {row.score.value:6.2f} ± {row.interval:4.2f}"
+        line = f"{row.score.name:6} {row.system:{width}} {row.score.value:6.2f} ± {row.interval:5.2f}"
         if row.difference is not None:
             line += f"  {row.difference:+10.2f}  {row.p_bootstrap:11.4f}  {row.p_randomisation:15.4f}  {verdict(row)}"
         yield line
-    yield from dict.fromkeys(f"{row.score.name:6} {row.score.signature}" for row in comparison.compared)
+    yield from comparison.notes()
 
 
 def as_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
@@ -206,6 +227,7 @@ def as_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
             "seed": int(seed) if seed.isdecimal() else None,
             **seen,
             "verdict": verdict(row),
+            "search": comparison.searches.get(row.system),
         }
     for bucket in comparison.buckets:
         place = {"bucket": bucket.by, "label": bucket.label, "sentences": bucket.n_sentences}

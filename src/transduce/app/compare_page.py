@@ -72,7 +72,6 @@ def _parts(comparison: Comparison) -> Iterator[Html]:
     yield element("h2", "Scores")
     headers = ("metric", "system", "score", "95 %", "difference", "", "p bootstrap", "p randomisation")
     yield table(headers, map(_row, comparison.compared), numbers=range(2, 8))
-    signatures = dict.fromkeys(f"{row.score.name}: {row.score.signature}" for row in comparison.compared)
     yield details(
         "How this was computed",
         element(
@@ -81,7 +80,7 @@ def _parts(comparison: Comparison) -> Iterator[Html]:
             f"sentences (bootstrap), and by exchanging outputs at random (randomisation). Both below {SURE} is taken for a "
             "difference. More is better, but for TER less.",
         ),
-        *(element("p", signature, style="quiet") for signature in signatures),
+        *(element("p", note, style="quiet") for note in comparison.notes()),
     )
     yield element("h2", "By kind of sentence")
     best = max(others, key=lambda name: bleu[name].score.value)

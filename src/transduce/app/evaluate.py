@@ -1,9 +1,12 @@
 """`transduce evaluate`: how good a model, or a file of translations, is."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from sacrebleu.metrics.bleu import BLEU
 
 from transduce import evaluate
 from transduce.app.filter import say
@@ -13,14 +16,15 @@ from transduce.decode.translator import Translator
 from transduce.errors import DataError
 from transduce.evaluate import Score
 from transduce.text.corpus import Pair
-from transduce.text.files import name_of, read_lines
+from transduce.text.files import STDIN, check_stdin_is_read_once, keep_stdin, name_of, read_lines
 from transduce.text.tokenised import has_capitals, is_lower_case, looks_ordinary, looks_tokenised
 
 MOST_NAMED = 5  # blank lines that a message names
 
-Search = tuple[
-    int | None, float | None, str | None
-]  # beam, alpha, length penalty as asked for; None is the model's own
+LONGEST_RUN = 4  # words that BLEU looks at together
+
+# Beam, alpha, length penalty as asked for; None, or nothing at all, is the model's own.
+Search = tuple[int | None, float | None, str | None] | tuple[()]
 
 
 def score_model(
@@ -30,10 +34,10 @@ def score_model(
     evaluate.make_metrics(tokenize)  # a wrong name is said before anything is translated
     right, [texts] = read_test_set(references, [source])
     translator = load_translator(model)
-    found = [translation.text for translation in translator.translate(texts, *asked)]
-    warn_of_text({"the translation": found} | dict(zip(map(name_of, references), right, strict=True)), tokenize)
+    found = translate(translator, texts, asked)
+    warn_of_text([("the translation", found), *zip(map(name_of, references), right, strict=True)], tokenize)
     seed = {"seed": translator.folder.trained_with("train", "seed")}
-    fields = {**translator.settings(*asked).model_dump(), **seed}
+    fields = search_settings(translator, asked)
     scores = evaluate.corpus_scores(found, *right, tokenize=tokenize)
     print_scores([*scores, evaluate.exact_match(found, *right)], as_json, fields)
     loss = reference_loss(translator, texts, right)
@@ -41,10 +45,29 @@ def score_model(
         print_scores([loss, evaluate.perplexity(loss)], as_json, seed)
 
 
+def translate(translator: Translator, texts: Sequence[str], asked: Search = (), what: str = "") -> list[str]:
+    """The translations of a test set, with a word on how many of them are doubtful."""
+    found = translator.translate(texts, *asked)
+    kinds = Counter(flag for translation in found for flag in translation.flags)
+    if kinds:
+        n_flagged = sum(bool(translation.flags) for translation in found)
+        said = ", ".join(f"{kind} {n:,}" for kind, n in sorted(kinds.items()))
+        say(
+            f"{what}{n_flagged:,} of {len(found):,} translations are flagged ({said}): translate --report names the lines"
+        )
+    return [translation.text for translation in found]
+
+
+def search_settings(translator: Translator, asked: Search = ()) -> dict[str, Any]:
+    """How a model searches, and the seed of its training."""
+    return {**translator.settings(*asked).model_dump(), "seed": translator.folder.trained_with("train", "seed")}
+
+
 def score_hypothesis(hypothesis: Path, references: Sequence[Path], tokenize: str, as_json: bool) -> None:
     """Score translations that were made elsewhere."""
+    evaluate.make_metrics(tokenize)  # as above
     right, [found] = read_test_set(references, [hypothesis])
-    warn_of_text(dict(zip(map(name_of, [hypothesis, *references]), [found, *right], strict=True)), tokenize)
+    warn_of_text([*zip(map(name_of, [hypothesis, *references]), [found, *right], strict=True)], tokenize)
     scores = evaluate.corpus_scores(found, *right, tokenize=tokenize)
     print_scores([*scores, evaluate.exact_match(found, *right)], as_json)
 
@@ -76,7 +99,9 @@ def reference_loss(translator: Translator, texts: Sequence[str], references: Seq
 
 
 def read_test_set(references: Sequence[Path], others: Sequence[Path]) -> tuple[list[list[str]], list[list[str]]]:
-    """The lines of references and of what belongs to them: equally many, and no reference without text."""
+    """The lines of references and of what belongs to them: equally many, and no reference without text. `-` is standard input."""
+    check_stdin_is_read_once(references, others)
+    references, others = ([keep_stdin() if path == STDIN else path for path in paths] for paths in (references, others))
     lines = [list(read_lines(path)) for path in (*references, *others)]
     first = name_of(references[0])
     if not lines[0]:
@@ -98,9 +123,10 @@ def read_test_set(references: Sequence[Path], others: Sequence[Path]) -> tuple[l
     return lines[: len(references)], lines[len(references) :]
 
 
-def warn_of_text(named: Mapping[str, Sequence[str]], tokenize: str) -> None:
-    """Say what would make a score wrong: text that is tokenised when it should not be, or the reverse, or capitals on one side."""
-    for name, lines in named.items():
+def warn_of_text(named: Sequence[tuple[str, Sequence[str]]], tokenize: str) -> None:
+    """Say what would make a score wrong: text that is tokenised when it should not be, or the reverse, or capitals on one side, or
+    nothing but short lines."""
+    for name, lines in named:
         if tokenize != "none" and (sign := looks_tokenised(lines)):
             say(
                 f"warning: {name} looks tokenised ({sign}): BLEU will be wrong; detokenise it, or give --tokenize none "
@@ -111,8 +137,11 @@ def warn_of_text(named: Mapping[str, Sequence[str]], tokenize: str) -> None:
                 f"warning: {name} does not look tokenised ({sign}): with --tokenize none BLEU will be wrong; "
                 "leave the option out, or tokenise every file"
             )
-    small = [name for name, lines in named.items() if is_lower_case(lines)]
-    if small and any(map(has_capitals, named.values())):
+    cut = BLEU(tokenize=tokenize, force=True).tokenizer
+    if all(len(cut(line).split()) < LONGEST_RUN for _, lines in named for line in lines):
+        say(f"warning: no line has {LONGEST_RUN} words: BLEU counts runs of so many, and is 0 without; look at chrF")
+    small = [name for name, lines in named if is_lower_case(lines)]
+    if small and any(has_capitals(lines) for _, lines in named):
         say(
             f"warning: no capital letter in {', '.join(small)}, though there are some elsewhere; BLEU and chrF count case"
         )

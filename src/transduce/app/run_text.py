@@ -158,11 +158,12 @@ def validate_text(folder: ModelFolder, ids: Text) -> Validation:
     return Validation(loss, scores, measured[0].signature, ("[SOS]", sample.text))
 
 
-def score_text(model: Path, file: Path) -> tuple[evaluate.Score, evaluate.Score, evaluate.Score]:
-    """Loss, perplexity and bits a byte of a language model on a text file."""
+def score_text(model: Path, file: Path) -> tuple[Sequence[evaluate.Score], Mapping[str, Any]]:
+    """Loss, perplexity and bits a byte of a language model on a text file, and the seed of its training."""
     generator = load_generator(model)
     text = normalise("\n".join(read_document(file)), generator.folder.config.text.normalization)
     ids = encode_text([text], generator.vocabulary)
     if len(ids) <= generator.window:
         raise DataError(f"{file} has {len(ids):,} pieces, wanted more than the window of the model, {generator.window}")
-    return evaluate.text_loss(generator.model, ids, generator.vocabulary)
+    seed = {"seed": generator.folder.trained_with("train", "seed")}
+    return evaluate.text_loss(generator.model, ids, generator.vocabulary), seed
