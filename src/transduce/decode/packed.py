@@ -49,12 +49,11 @@ def pack(model: Transformer) -> Transformer:
     made = twin(model)
     for module in list(made.decoder.modules()):  # a layer comes before its attention
         if isinstance(module, DecoderLayer):
-            attention = module.self_attention
-            attention.project = one_product(attention)  # type: ignore[assignment,method-assign]  # a seam, like `attend`
+            module.self_attention.__dict__["project"] = one_product(module.self_attention)  # in place of the method
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear) and ("project" not in module.__dict__ or name == "w_o"):
                 setattr(module, name, PackedLinear(child.weight, child.bias))
-    made.__dict__["logits"] = PackedLinear(made.logit_weight)  # in place of the method
+    made.__dict__["logits"] = PackedLinear(made.logit_weight)  # the same
     return made
 
 
