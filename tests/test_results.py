@@ -1,0 +1,37 @@
+"""What lies under results/ is what its pages say, as far as that can be told without the data."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from transduce.checkpoint import load_model
+from transduce.config import read_toml, resolve
+from transduce.decode.load import load_translator
+
+RESULTS = Path(__file__).parent.parent / "results"
+MULTI30K = RESULTS / "multi30k-en-de"
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.rglob("*.toml")), ids=lambda path: str(path.relative_to(RESULTS)))
+def test_every_recipe_is_valid(path: Path) -> None:
+    assert resolve(read_toml(path)).train.steps > 0
+
+
+def test_the_multi30k_model_is_small_and_has_the_settings_of_its_page() -> None:
+    page = (MULTI30K / "README.md").read_text(encoding="utf-8")
+    assert sum(path.stat().st_size for path in (MULTI30K / "model").iterdir()) < 16 << 20
+    folder = load_model(MULTI30K / "model")
+    stated = re.search(r'update=\{"beam": (\d+), "alpha": ([\d.]+)\}', page)
+    assert stated is not None
+    assert (folder.config.decode.beam, folder.config.decode.alpha) == (int(stated[1]), float(stated[2]))
+    asked = resolve(read_toml(MULTI30K / "recipe.toml"))
+    assert (folder.card["steps"], folder.config.text.dropout) == (asked.train.steps, asked.text.dropout)
+
+
+@pytest.mark.parametrize("engine", ["torch", "auto"])
+def test_the_multi30k_model_translates_a_caption(engine: str) -> None:
+    translator = load_translator(MULTI30K / "model", engine=engine)  # type: ignore[arg-type]
+    [found] = translator.translate(["a man is riding a bike ."])
+    assert found.text.startswith("ein mann fährt")
+    assert found.flags == ()
