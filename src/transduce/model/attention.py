@@ -49,9 +49,10 @@ def softmax(scores: Float[Tensor, "*rows key"]) -> Float[Tensor, "*rows key"]:
         return scores.softmax(dim=-1)
     n_keys = scores.shape[-1]
     wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    if n_keys < LANES:
-        wide = F.pad(wide, (0, LANES - n_keys), value=float("-inf"))
-    return wide.softmax(dim=-1)[..., :n_keys].to(scores.dtype)
+    if n_keys >= LANES:
+        return wide.softmax(dim=-1).to(scores.dtype)
+    filled = F.pad(wide, (0, LANES - n_keys), value=float("-inf"))
+    return filled.softmax(dim=-1)[..., :n_keys].to(scores.dtype)
 
 
 def scaled_dot_product_attention(
