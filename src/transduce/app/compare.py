@@ -16,9 +16,9 @@ from sacrebleu.metrics.bleu import BLEU
 from transduce import evaluate
 from transduce.app.doctor import check_can_write
 from transduce.app.evaluate import read_test_set, search_settings, translate, warn_of_text
-from transduce.app.filter import check_outputs
+from transduce.app.filter import check_outputs, printable
 from transduce.decode.load import load_translator
-from transduce.errors import UsageError
+from transduce.errors import MissingInputError, UsageError
 from transduce.evaluate import Compared
 from transduce.text.files import name_of, read_lines
 from transduce.text.normal import words_of
@@ -84,7 +84,8 @@ def compare_systems(
     evaluate.make_metrics(tokenize)  # what is wrong is said before anything is translated
     evaluate.check_seed()
     for path in training.values():
-        next(read_lines(path), None)
+        if not path.exists():
+            raise MissingInputError(f"no file {path}")
     files = [path for name, path in named.items() if name not in models]
     if html is not None:
         check_can_write(html)
@@ -126,7 +127,7 @@ def name_systems(given: Sequence[str]) -> dict[str, Path]:
         name, has_name, path = each.partition("=")
         if not has_name or Path(each).exists():  # a path may have such a sign in it
             name, path = Path(each).name, each
-        name = "".join(c if c.isprintable() else f"U+{ord(c):04X}" for c in name)
+        name = printable(name)
         if not name or not path:
             raise UsageError(f"--system {each!r}: wanted NAME=FILE, for example first=out.txt")
         if name in named:

@@ -36,13 +36,12 @@ def score_model(
     translator = load_translator(model)
     found = translate(translator, texts, asked)
     warn_of_text([("the translation", found), *zip(map(name_of, references), right, strict=True)], tokenize)
-    seed = {"seed": translator.folder.trained_with("train", "seed")}
     fields = search_settings(translator, asked)
     scores = evaluate.corpus_scores(found, *right, tokenize=tokenize)
     print_scores([*scores, evaluate.exact_match(found, *right)], as_json, fields)
     loss = reference_loss(translator, texts, right)
     if loss is not None:  # which no search has touched
-        print_scores([loss, evaluate.perplexity(loss)], as_json, seed)
+        print_scores([loss, evaluate.perplexity(loss)], as_json, {"seed": fields["seed"]})
 
 
 def translate(translator: Translator, texts: Sequence[str], asked: Search = (), what: str = "") -> list[str]:

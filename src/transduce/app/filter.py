@@ -227,11 +227,16 @@ def _decode(line: bytes, number: int, is_cut: bool = False) -> Line:
     return text
 
 
+def printable(text: str) -> str:
+    """A text on one line, with what cannot be seen, or turns the line round, by its number."""
+    return "".join(c if c.isprintable() else f"U+{ord(c):04X}" for c in text)
+
+
 def named(words: tuple[str, ...]) -> str:
     """Words as they can be shown: not too many, not endless, and what cannot be seen, or turns the line round, by its number."""
     shown = []
     for word in words[:MOST_NAMED]:
         cut = word[:LONGEST_NAMED] + ("..." if len(word) > LONGEST_NAMED else "")
-        shown.append("".join(c if c.isprintable() else f"U+{ord(c):04X}" for c in cut))
+        shown.append(printable(cut))
     more = f" and {len(words) - MOST_NAMED:,} more" if len(words) > MOST_NAMED else ""
     return ", ".join(shown) + more

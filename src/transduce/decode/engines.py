@@ -192,9 +192,9 @@ class TorchEngine:
             select = sampler(generators, drawing.temperature, drawing.top_k, drawing.top_p)
         asked: dict[str, Any] = {"width": how.width, "select": select, "rules": rules, "n_ends": n_ends}
         asked["penalty"] = make_penalty(how.config)
-        models = [self._pack(model, versions(model)) if can_pack(model) else model for model in self.models]
-        if watched:
-            models[0] = watched.model
+        models = [watched.model] if watched else []
+        rest = self.models[len(models) :]
+        models += [self._pack(model, versions(model)) if can_pack(model) else model for model in rest]
         caches = Caches(tuple(model.start(source, source != PAD).contiguous() for model in models))
         return Plan(model_step(models, watched), caches, limits, asked, constraints)
 
