@@ -3,11 +3,12 @@
     python bench/decode.py --data DIR [--only small-32-beam4] [--rounds 5]
 
 DIR holds train.en.gz, train.de.gz and test_2016_flickr.en.gz; without it generated sentences are used. A part is a shape, a
-batch size and a search. With batch 1 each sentence is a call of its own, with batch 32 all sentences are one call and each side
-cuts its own batches of at most 32; text in, text out. Every side is a process of its own that translates all sentences when it is
-told to, so all of them meet the same noise, round by round, and the peak of memory is its own. Speed is counted in target
-pieces of each side's own best hypotheses, [EOS] included. CTranslate2 driven directly is tried with 2 workers of 1 thread and with
-1 of 2, and only the faster is measured. A JSON line per measurement and one per bar.
+batch size and a search. With batch 1 each sentence is a call of its own, with batch 32 all sentences are one call:
+Hugging Face works on 32 at a time, ours cuts batches as it always does; text in, text out. Every side is a process of
+its own that translates all sentences when it is told to, so all of them meet the same noise, round by round, and the peak of
+memory is its own. Speed is counted in target pieces of each side's own best hypotheses, [EOS] included. CTranslate2 driven
+directly is tried with 2 workers of 1 thread and with 1 of 2, each with batches of 32, 48 and 96, and only the fastest is
+measured. A JSON line per measurement and one per bar.
 """
 
 import argparse
@@ -27,20 +28,23 @@ from typing import Any, NamedTuple
 
 PIECES = {"small": 8000, "base": 37_000}
 SENTENCES = {("small", 1): 32, ("small", 32): 192, ("base", 1): 8, ("base", 32): 64}
-ROUNDS = {"small": 5, "base": 3}  # unless --rounds says otherwise: the whole must end within 20 minutes
+ROUNDS = 5  # unless --rounds says otherwise
 BEAMS = {"greedy": 1, "beam4": 4}
 PARTS = {f"{shape}-{batch}-{how}": (shape, batch, how) for shape, batch in SENTENCES for how in BEAMS}
 END, EXTRA_LENGTH = 20, 50  # pieces after which translations end, about; how much longer than a source they may be
 BATCH = 32
 FITTED, PIECE_SIZE, STEEPNESS = 64, 0.3, 4.0  # see fit_end: sentences it looks at, and its settings
 WARM = {1: 4, 32: 32}  # sentences of the first round, which does not count
-TRIALS, TRIED = 3, {1: 8, 32: 64}  # rounds of each way to drive CTranslate2, and their sentences
+TRIALS = 2  # rounds of each way to drive CTranslate2
 
 DEFAULT, INT8 = "ours default", "ours ctranslate2 int8"
 TORCH, TORCH_BF16 = "ours torch float32", "ours torch bf16"
 HUGGING_FACE, HUGGING_FACE_BF16 = "hugging face float32", "hugging face bf16"
 DIRECT, DIRECT_INT8 = "ctranslate2 float32", "ctranslate2 int8"
-THREADS = ("2x1", "1x2")  # workers x threads of each
+WAYS = {  # of driving CTranslate2: workers x threads of each x sentences of a batch
+    1: ("2x1x1", "1x2x1"),
+    32: tuple(f"{threads}x{batch}" for threads in ("2x1", "1x2") for batch in (32, 48, 96)),
+}
 
 
 class Output(NamedTuple):
@@ -232,12 +236,12 @@ def hugging_face(folder: Path, beam: int, precision: str) -> Translate:
     return sorted_by_length(vocabulary, search, BATCH)
 
 
-def direct(folder: Path, beam: int, precision: str, threads: str) -> Translate:
+def direct(folder: Path, beam: int, precision: str, way: str) -> Translate:
     import ctranslate2
 
     from transduce.text.vocabulary import Vocabulary
 
-    workers, each = map(int, threads.split("x"))
+    workers, each, batch = map(int, way.split("x"))
     translator = ctranslate2.Translator(
         str(folder / "ctranslate2"),
         device="cpu",
@@ -250,7 +254,7 @@ def direct(folder: Path, beam: int, precision: str, threads: str) -> Translate:
     def search(rows: list[list[int]]) -> list[list[int]]:
         results = translator.translate_batch(
             [[str(i) for i in row] for row in rows],
-            max_batch_size=BATCH,
+            max_batch_size=batch,
             batch_type="examples",
             beam_size=beam,
             length_penalty=1.0,
@@ -288,8 +292,8 @@ def serve(side: str, part: str, folder: Path) -> None:
     elif side.startswith("hugging face"):
         translate = hugging_face(folder, beam, side.split()[2])
     else:
-        _, precision, threads = side.split()
-        translate = direct(folder, beam, precision, threads)
+        _, precision, way = side.split()
+        translate = direct(folder, beam, precision, way)
     texts = json.loads((folder / "sentences.json").read_text())[: SENTENCES[shape, batch]]
     for line in sys.stdin:
         asked = texts[: json.loads(line)["sentences"]]
@@ -338,16 +342,16 @@ class Side:
         self._process.wait()
 
 
-def faster(name: str, part: str, folder: Path) -> Side:
-    """CTranslate2 driven directly, in the faster of the ways to use the cores; the other processes are ended."""
-    sides = [Side(f"{name} {threads}", part, folder) for threads in THREADS]
-    batch = PARTS[part][1]
+def fastest(name: str, part: str, folder: Path) -> Side:
+    """CTranslate2 driven directly, in the fastest of the ways to use the cores; the other processes are ended."""
+    shape, batch, _ = PARTS[part]
+    sides = [Side(f"{name} {way}", part, folder) for way in WAYS[batch]]
     for side in sides:
         side.round(WARM[batch])
     speed = dict.fromkeys(sides, 0.0)
     for _ in range(TRIALS):
         for side in sides:
-            speed[side] = max(speed[side], side.round(TRIED[batch]))
+            speed[side] = max(speed[side], side.round(SENTENCES[shape, batch]))
     best = max(sides, key=lambda side: speed[side])
     show(
         part=part, side=name, chosen=best.name, **{side.name.split()[-1]: round(value) for side, value in speed.items()}
@@ -364,7 +368,7 @@ def compare(part: str, folder: Path, rounds: int) -> None:
     n = SENTENCES[shape, batch]
     names = [TORCH, DEFAULT, INT8, HUGGING_FACE]
     names += [TORCH_BF16, HUGGING_FACE_BF16] if has_bfloat16() else []
-    sides = {name: faster(name, part, folder) for name in (DIRECT, DIRECT_INT8)}
+    sides = {name: fastest(name, part, folder) for name in (DIRECT, DIRECT_INT8)}
     sides |= {name: Side(name, part, folder) for name in names}
     for name in names:
         sides[name].round(WARM[batch])
@@ -414,7 +418,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--only", choices=list(PARTS))
-    parser.add_argument("--rounds", type=int, help=f"of each part; left out: {ROUNDS}")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of each part; left out: {ROUNDS}")
     parser.add_argument("--side", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -432,7 +436,7 @@ def main() -> None:
             (folder / "sentences.json").write_text(json.dumps(sentences))
             for part in parts:
                 if PARTS[part][0] == shape:
-                    compare(part, folder, arguments.rounds or ROUNDS[shape])
+                    compare(part, folder, arguments.rounds)
 
 
 if __name__ == "__main__":

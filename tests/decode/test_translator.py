@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from transduce.checkpoint import FolderConfig, ModelFolder
 from transduce.config import DecodeConfig, ModelConfig
@@ -12,7 +14,7 @@ from transduce.data.batch import encode_source, pad
 from transduce.decode.engines import TorchEngine
 from transduce.decode.how import EngineName, How, Sampling
 from transduce.decode.load import load
-from transduce.decode.sentences import Hypothesis, Sentence, limit
+from transduce.decode.sentences import MOST_ROWS, Hypothesis, Sentence, limit, schedule
 from transduce.decode.translator import Translator
 from transduce.errors import DataError, ModelError, UsageError
 from transduce.model.weights import build
@@ -80,6 +82,21 @@ def test_order_is_kept_and_blank_stays_blank_whatever_the_batches(
     assert [t.text for t in translator.translate(texts)] == [t.text for t in whole]
     assert [t.source for t in whole] == texts
     assert (whole[7].text, whole[8].text) == ("", "")
+
+
+@given(lengths=st.lists(st.integers(1, 300), max_size=600), width=st.integers(1, 8), n_workers=st.integers(1, 5))
+def test_a_schedule_has_every_sentence_once_and_as_much_for_each_worker(
+    lengths: list[int], width: int, n_workers: int
+) -> None:
+    batches = schedule([Sentence((9,) * n) for n in lengths], width, n_workers)
+    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+    shortest_first = [lengths[i] for batch in reversed(batches) for i in batch]
+    assert shortest_first == sorted(lengths)
+    most = {1: 96, 2: 96, 3: 64, 4: 48, 5: 38}.get(width, 32)
+    assert all(len(batch) <= most for batch in batches)
+    rounds = math.ceil(len(lengths) / (n_workers * most))
+    if (max(lengths, default=0) + 1) * width * most <= MOST_ROWS:
+        assert len(batches) <= rounds * n_workers
 
 
 def test_words_that_were_not_in_the_training_text_are_named(translator: Translator) -> None:

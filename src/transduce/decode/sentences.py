@@ -11,7 +11,7 @@ from transduce.decode.how import How
 from transduce.decode.words import Pieces, Wanted
 
 EXTRA_LENGTH = 50  # a translation may be this much longer than its source (section 6.1)
-MOST_SENTENCES = 32  # of a batch; more are not faster on a CPU
+FEW, MANY, MOST_HYPOTHESES = 32, 96, 192  # of a batch: sentences with wide beams and greedily, and hypotheses between
 MOST_ROWS = 8192  # pieces of sources in a batch, beams counted
 NOT_NUMBERS = "the model's scores are not numbers: its weights are damaged, or its training diverged"
 
@@ -62,9 +62,14 @@ def make_penalty(config: DecodeConfig) -> Penalty:
 
 
 def schedule(sentences: Sequence[Sentence], width: int, n_workers: int) -> list[list[int]]:
-    """Sentences of like length together, as many as fit; the longest batches first, so that no worker is left with one alone."""
+    """Sentences of like length together, as many in each batch and as many batches for each worker; the longest first.
+
+    A time step reads all weights, however few hypotheses it serves, so batches are as large as still pays.
+    """
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i].ids))
-    most = min(MOST_SENTENCES, max(1, math.ceil(len(order) / n_workers)))
+    most = max(FEW, min(MANY, MOST_HYPOTHESES // width))
+    rounds = math.ceil(len(order) / (n_workers * most)) or 1
+    each = math.ceil(len(order) / (n_workers * rounds)) or 1
     batches = cut_batches([(len(sentences[i].ids) + 1) * width for i in order], MOST_ROWS)
-    parts = [batch[i : i + most] for batch in batches for i in range(0, len(batch), most)]
+    parts = [batch[i : i + each] for batch in batches for i in range(0, len(batch), each)]
     return [[order[i] for i in part] for part in reversed(parts)]
