@@ -71,6 +71,16 @@ def test_a_model_folder_is_a_system_and_translates_here(
     assert "model against first" in (tmp_path / "page.html").read_text()
 
 
+def test_a_training_text_shows_in_the_table_for_people_too(transduce: Run, files: dict[str, Path]) -> None:
+    systems = (f"--system=a={files['first']}", f"--system=b={files['right']}")
+    code, out, err = transduce("compare", "--reference", files["right"], *systems, "--train-target", files["right"])
+    assert (code, err) == (0, "")
+    said = "BLEU by overlap of the reference with training, in runs of 3 words: the line itself"
+    [line] = [line for line in out.splitlines() if line.startswith(said)]
+    assert line.startswith(f"{said} ({len(RIGHT)})  a ")
+    assert line.endswith("b 100.00")
+
+
 @pytest.fixture
 def builtin() -> Path:
     return BUILTIN

@@ -52,9 +52,7 @@ class Comparison:
     compared: Sequence[Compared]
     buckets: Sequence[Bucket]
     chrf: Mapping[str, Sequence[float]]  # of each sentence by system
-    searches: Mapping[
-        str, Mapping[str, Any]
-    ]  # of systems that are models: search settings, and the seed of the training
+    searches: Mapping[str, Mapping[str, Any]]  # of models: search settings, and the seed of the training
 
     def notes(self) -> list[str]:
         """How the numbers came about, a line each: signatures, and how models have searched."""
@@ -214,6 +212,10 @@ def as_text(comparison: Comparison) -> Iterator[str]:
         if row.difference is not None:
             line += f"  {row.difference:+10.2f}  {row.p_bootstrap:11.4f}  {row.p_randomisation:15.4f}  {verdict(row)}"
         yield line
+    if len({bucket.by for bucket in comparison.buckets}) > 1:  # a training text was given
+        for bucket in comparison.buckets:
+            found = "  ".join(f"{name} {score:.2f}" for name, score in bucket.scores.items())
+            yield f"BLEU by {bucket.by}: {bucket.label} ({bucket.n_sentences:,})  {found}"
     yield from comparison.notes()
 
 

@@ -19,18 +19,7 @@ from transduce.decode.how import How, Precision
 from transduce.decode.packed import can_pack, pack, versions
 from transduce.decode.rules import begin_with, forbid, no_repeat, only_text
 from transduce.decode.sample import sampler
-from transduce.decode.search import (
-    NEVER,
-    Candidates,
-    Moment,
-    Rows,
-    Rule,
-    Select,
-    Step,
-    explore,
-    search,
-    top_k,
-)
+from transduce.decode.search import NEVER, Candidates, Moment, Rows, Rule, Select, Step, explore, search, top_k
 from transduce.decode.sentences import Hypothesis, Sentence, limit, make_penalty, schedule
 from transduce.decode.words import Words
 from transduce.hardware import keep_freed_memory
