@@ -246,7 +246,10 @@ def test_int8_is_not_swapped_for_something_else() -> None:
         Translator(load_model(BUILTIN), precision="int8", engine="auto").translate(["I love you"], alternatives=2)
 
 
-def test_a_translation_that_reached_its_maximum_length_is_the_references(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_translation_that_reached_its_maximum_length_is_the_references(
+    monkeypatch: pytest.MonkeyPatch, beam: int
+) -> None:
     folder = load_model(BUILTIN)
     quick, reference = Translator(folder, engine="ctranslate2"), Translator(folder)
     asked: list[int] = []
@@ -257,11 +260,12 @@ def test_a_translation_that_reached_its_maximum_length_is_the_references(monkeyp
         return search(self, sentences, how)
 
     monkeypatch.setattr(TorchEngine, "search", counted)
-    assert [t.flags for t in quick.translate(SOURCES[:30])] == [()] * 30
+    assert [t.flags for t in quick.translate(SOURCES[:30], beam=beam)] == [()] * 30
     assert asked == []
-    cut = quick.translate(SOURCES[:30], max_length=4)
-    assert asked[0] >= sum("truncated" in t.flags for t in cut) > 10
-    wanted = reference.translate(SOURCES[:30], max_length=4)
+    cut = quick.translate(SOURCES[:30], beam=beam, max_length=4)
+    assert sum("truncated" in t.flags for t in cut) > 10
+    assert len(asked) == (beam > 1)  # greedily CTranslate2 can do it alone
+    wanted = reference.translate(SOURCES[:30], beam=beam, max_length=4)
     assert [(t.text, t.flags) for t in cut] == [(t.text, t.flags) for t in wanted]
     assert [t.score for t in cut] == pytest.approx([t.score for t in wanted], abs=1e-4)
 
@@ -279,6 +283,16 @@ def test_what_ctranslate2_does_is_done_without_torch(tmp_path: Path) -> None:
         for _ in range(2)
     )
     assert (first, second) == ("Ti amo True\n", "Ti amo False\n")  # the first time the model is converted
+
+
+def test_opening_a_model_does_not_load_torchs_compiler() -> None:
+    """It takes seconds, and drawing random numbers for a model without memory loads it."""
+    program = (
+        "import sys; from transduce.decode.load import load; load(engine='torch').translate(['I love you']);"
+        "print('torch' in sys.modules, 'torch._dynamo' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said == "True False\n"
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])

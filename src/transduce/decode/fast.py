@@ -1,13 +1,14 @@
 """The production engine on a CPU: CTranslate2.
 
-It is given what it does exactly as the reference does; what it cannot say exactly (a translation that reached its maximum length,
-or holds a special piece) is searched again by the reference.
+It is given what it does exactly as the reference does; what it cannot say exactly (a translation that reached its maximum length
+in a beam, or holds a special piece) is searched again by the reference.
 """
 
 import importlib.util
 import math
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,12 +91,19 @@ class FastEngine:
         """The best hypotheses of each sentence."""
         limits = [min(limit(sentence, how, self._config), POSITIONS) for sentence in sentences]
         batches = schedule(sentences, how.width, self.n_threads)
-        translator = self._open(self._threads(len(batches)))
+        alone = len(batches) == 1 and self.precision == "float32"  # products in int8 are too small to share
+        translator = self._open((1, self.n_threads) if alone else (self.n_threads, 1))
         waiting = [(batch, self._begin(translator, sentences, batch, limits, how)) for batch in batches]
         found: list[list[Hypothesis]] = [[] for _ in sentences]
         for batch, results in waiting:
             for i, result in zip(batch, results, strict=True):
-                found[i] = _read(result.result(), how.config.alpha, limits[i])
+                found[i] = _read(result.result(), how, limits[i])
+        cut = [i for i, best in enumerate(found) if best and best[0].truncated]  # their [EOS] has no score yet
+        sides = ([sentences[i].ids for i in cut], [found[i][0].ids for i in cut])
+        named = ([[self._names[piece] for piece in ids] for ids in side] for side in sides)
+        for i, scored in zip(cut, translator.score_batch(*named, max_input_length=0) if cut else (), strict=True):
+            total = sum(scored.log_probs)
+            found[i] = [replace(found[i][0], log_prob=total, score=total / len(scored.log_probs) ** how.config.alpha)]
         again = [i for i, hypotheses in enumerate(found) if not hypotheses]
         if again:
             for i, hypotheses in zip(again, self._reference().search([sentences[i] for i in again], how), strict=True):
@@ -110,10 +118,6 @@ class FastEngine:
                 self._where = self._find()
                 self._loaded[threads] = _load(self._where, self.precision, *threads)
         return self._loaded[threads]
-
-    def _threads(self, n_batches: int) -> tuple[int, int]:
-        """Workers, and threads of each: a batch alone has all cores, but not in int8, whose products are too small to share."""
-        return (1, self.n_threads) if n_batches == 1 and self.precision == "float32" else (self.n_threads, 1)
 
     def _begin(
         self, translator: Any, sentences: Sequence[Sentence], batch: list[int], limits: Sequence[int], how: How
@@ -131,15 +135,16 @@ class FastEngine:
         )
 
 
-def _read(result: Any, alpha: float, most: int) -> list[Hypothesis]:
-    """The hypotheses of a result; none if the reference must be asked."""
+def _read(result: Any, how: How, most: int) -> list[Hypothesis]:
+    """The hypotheses of a result, a greedy one cut at its maximum length; none if the reference must be asked."""
     found = []
     for pieces, score in zip(result.hypotheses, result.scores, strict=True):
-        *ids, last = map(int, pieces)
-        is_whole = last == EOS and len(pieces) <= most and all(i >= len(SPECIAL_PIECES) for i in ids)
-        if not is_whole or not math.isfinite(score):
+        ids = tuple(map(int, pieces))
+        is_whole = ids[-1] == EOS and len(ids) <= most
+        text = ids[: len(ids) - 1 if is_whole else most - 1]
+        if not (is_whole or how.width == 1) or any(i < len(SPECIAL_PIECES) for i in text) or not math.isfinite(score):
             return []
-        found.append(Hypothesis(tuple(ids), score * len(pieces) ** alpha, score))
+        found.append(Hypothesis(text, score * len(ids) ** how.config.alpha, score, truncated=not is_whole))
     return found
 
 

@@ -27,10 +27,6 @@ class Dropout(nn.Module):
             return x
         return x * keep_mask(x, self.p) if x.device.type == "cpu" else F.dropout(x, self.p)
 
-    def extra_repr(self) -> str:
-        """For people who print a model."""
-        return f"p={self.p}"
-
 
 def keep_mask(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
     """Zero where x is dropped, else one over the share that is kept."""

@@ -197,6 +197,8 @@ def initialise(model: nn.Module) -> None:
     keeps early attention flat. Embeddings: normal with deviation d_model^-0.5, so that they have size 1 after the scaling
     of section 3.4 and logits have size 1 too. Biases zero.
     """
+    if any(parameter.is_meta for parameter in model.parameters()):
+        return  # no numbers yet; to draw them there torch would load its compiler, which takes seconds
     for name, parameter in model.named_parameters():
         part = name.split(".")[-2]
         if parameter.dim() == 1:
