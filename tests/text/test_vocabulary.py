@@ -94,6 +94,17 @@ def test_a_vocabulary_made_elsewhere_is_refused(grammar_lines: list[str]) -> Non
         Vocabulary(writer.getvalue())
 
 
+def test_a_rare_character_is_a_piece_where_there_are_few_and_may_be_bytes_where_there_are_many(
+    grammar_lines: list[str],
+) -> None:
+    """One 9 in a hundred thousand characters, and two thousand other signs, each as rare."""
+    plain = (grammar_lines * 20)[:4000]
+    assert sum(map(len, plain)) > 80_000
+    assert "9" in learn([*plain, "9"], "bpe", 2000, exact=False).characters
+    many = [chr(0x4E00 + i) for i in range(2000)]
+    assert not learn([*plain, *many], "bpe", 3000, exact=False).characters.issuperset(many)
+
+
 def test_a_larger_corpus_gets_more_pieces() -> None:
     sizes = [choose_size(n) for n in (1, 10_000, 58_000, 1_000_000, 10_000_000)]
     assert sizes == sorted(sizes)

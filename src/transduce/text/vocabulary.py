@@ -24,7 +24,8 @@ SPECIAL_PIECES = ("[PAD]", "[SOS]", "[EOS]", "[UNK]")
 FEW = 8  # texts that are encoded one by one
 SPACE = "▁"  # U+2581, how SentencePiece writes a space inside a piece
 LONGEST_LEARNT = 1 << 12  # characters; SentencePiece ends the program at a word of 65,536, and is slow long before
-CHARACTER_COVERAGE = 0.9999  # of the text; rarer characters are written as bytes
+CHARACTER_COVERAGE = 0.9999  # of a text with many characters; rarer ones are written as bytes
+FEW_CHARACTERS = 0.05  # of the pieces: with so few all have one
 
 # SentencePiece reads U+2581 in a text as a space. To keep the character, it is sent in under the name of a character that Unicode
 # promises will never be text, which comes back as that character's bytes, which are then exchanged for U+2581's own. A text that
@@ -155,6 +156,7 @@ def learn(lines: Sequence[str], kind: Kind, size: int, *, exact: bool = True, is
     """
     if kind == "byte":
         lines, size = ["a" + 9 * " "], len(SPECIAL_PIECES) + 256 + is_text + 1  # room for one character: the space
+    few = len(set[str]().union(*lines)) <= FEW_CHARACTERS * size
     special: dict[str, Any] = {}
     for i, name in enumerate(("pad", "bos", "eos", "unk")):
         special |= {f"{name}_id": i, f"{name}_piece": SPECIAL_PIECES[i]}
@@ -169,7 +171,7 @@ def learn(lines: Sequence[str], kind: Kind, size: int, *, exact: bool = True, is
             user_defined_symbols=["\n"] if is_text else [],
             hard_vocab_limit=exact,
             byte_fallback=True,
-            character_coverage=CHARACTER_COVERAGE,
+            character_coverage=1.0 if few else CHARACTER_COVERAGE,
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,
             max_sentence_length=1 << 20,
