@@ -86,13 +86,12 @@ def test_order_is_kept_and_blank_stays_blank_whatever_the_batches(
 
 @given(lengths=st.lists(st.integers(1, 300), max_size=600), width=st.integers(1, 8), n_workers=st.integers(1, 5))
 def test_a_schedule_has_every_sentence_once_and_as_much_for_each_worker(
-    lengths: list[int], width: int, n_workers: int
+    lengths: list[int], width: int, n_workers: int, most: int
 ) -> None:
-    batches = schedule([Sentence((9,) * n) for n in lengths], width, n_workers)
+    batches = schedule([Sentence((9,) * n) for n in lengths], width, n_workers, most)
     assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
     shortest_first = [lengths[i] for batch in reversed(batches) for i in batch]
     assert shortest_first == sorted(lengths)
-    most = {1: 96, 2: 96, 3: 64, 4: 48, 5: 38}.get(width, 32)
     assert all(len(batch) <= most for batch in batches)
     rounds = math.ceil(len(lengths) / (n_workers * most))
     if (max(lengths, default=0) + 1) * width * most <= MOST_ROWS:

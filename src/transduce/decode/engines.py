@@ -27,6 +27,7 @@ from transduce.model import Transformer
 from transduce.model.cache import Cache
 from transduce.text.vocabulary import PAD, Vocabulary
 
+FEW, MANY, MOST_HYPOTHESES = 32, 96, 192  # of a batch: sentences with wide beams and greedily, and hypotheses between
 MORE_ENDS = 2  # times the beam, of hypotheses with terms: those that skip to their terms end first
 
 
@@ -126,7 +127,8 @@ class TorchEngine:
     def search(self, sentences: Sequence[Sentence], how: How) -> list[list[Hypothesis]]:
         """The best hypotheses of each sentence: a batch by one thread, several batches side by side."""
         found: list[list[Hypothesis]] = [[] for _ in sentences]
-        batches = schedule(sentences, how.width, self.n_threads)
+        most = max(FEW, min(MANY, MOST_HYPOTHESES // how.width))
+        batches = schedule(sentences, how.width, self.n_threads, most)
 
         def work(batch: list[int]) -> list[list[Hypothesis]]:
             with torch.inference_mode():

@@ -24,6 +24,7 @@ from transduce.text.vocabulary import EOS, SPECIAL_PIECES
 if TYPE_CHECKING:
     import transduce.decode.engines
 
+MOST_SENTENCES = {"float32": 48, "int8": 32}  # of a batch: more are slower
 NO_PENALTY = 1e-9  # instead of 0, at which CTranslate2 stops at the first hypothesis that ends
 
 
@@ -90,7 +91,7 @@ class FastEngine:
     def search(self, sentences: Sequence[Sentence], how: How) -> list[list[Hypothesis]]:
         """The best hypotheses of each sentence."""
         limits = [min(limit(sentence, how, self._config), POSITIONS) for sentence in sentences]
-        batches = schedule(sentences, how.width, self.n_threads)
+        batches = schedule(sentences, how.width, self.n_threads, MOST_SENTENCES[self.precision])
         alone = len(batches) == 1 and self.precision == "float32"  # products in int8 are too small to share
         translator = self._open((1, self.n_threads) if alone else (self.n_threads, 1))
         waiting = [(batch, self._begin(translator, sentences, batch, limits, how)) for batch in batches]

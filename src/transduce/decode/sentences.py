@@ -11,7 +11,6 @@ from transduce.decode.how import How
 from transduce.decode.words import Pieces, Wanted
 
 EXTRA_LENGTH = 50  # a translation may be this much longer than its source (section 6.1)
-FEW, MANY, MOST_HYPOTHESES = 32, 96, 192  # of a batch: sentences with wide beams and greedily, and hypotheses between
 MOST_ROWS = 8192  # pieces of sources in a batch, beams counted
 NOT_NUMBERS = "the model's scores are not numbers: its weights are damaged, or its training diverged"
 
@@ -61,13 +60,9 @@ def make_penalty(config: DecodeConfig) -> Penalty:
     return paper_penalty(config.alpha) if config.length_penalty == "paper" else power_penalty(config.alpha)
 
 
-def schedule(sentences: Sequence[Sentence], width: int, n_workers: int) -> list[list[int]]:
-    """Sentences of like length together, as many in each batch and as many batches for each worker; the longest first.
-
-    A time step reads all weights, however few hypotheses it serves, so batches are as large as still pays.
-    """
+def schedule(sentences: Sequence[Sentence], width: int, n_workers: int, most: int) -> list[list[int]]:
+    """Sentences of like length together, at most so many in a batch, as many in each and for each worker; the longest first."""
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i].ids))
-    most = max(FEW, min(MANY, MOST_HYPOTHESES // width))
     rounds = math.ceil(len(order) / (n_workers * most)) or 1
     each = math.ceil(len(order) / (n_workers * rounds)) or 1
     batches = cut_batches([(len(sentences[i].ids) + 1) * width for i in order], MOST_ROWS)
