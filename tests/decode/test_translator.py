@@ -84,7 +84,12 @@ def test_order_is_kept_and_blank_stays_blank_whatever_the_batches(
     assert (whole[7].text, whole[8].text) == ("", "")
 
 
-@given(lengths=st.lists(st.integers(1, 300), max_size=600), width=st.integers(1, 8), n_workers=st.integers(1, 5))
+@given(
+    lengths=st.lists(st.integers(1, 300), max_size=600),
+    width=st.integers(1, 8),
+    n_workers=st.integers(1, 5),
+    most=st.integers(1, 100),
+)
 def test_a_schedule_has_every_sentence_once_and_as_much_for_each_worker(
     lengths: list[int], width: int, n_workers: int, most: int
 ) -> None:

@@ -65,6 +65,7 @@ def schedule(sentences: Sequence[Sentence], width: int, n_workers: int, most: in
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i].ids))
     rounds = math.ceil(len(order) / (n_workers * most)) or 1
     each = math.ceil(len(order) / (n_workers * rounds)) or 1
-    batches = cut_batches([(len(sentences[i].ids) + 1) * width for i in order], MOST_ROWS)
-    parts = [batch[i : i + each] for batch in batches for i in range(0, len(batch), each)]
-    return [[order[i] for i in part] for part in reversed(parts)]
+    parts = [order[i : i + each] for i in range(0, len(order), each)]
+    costs = [[(len(sentences[i].ids) + 1) * width for i in part] for part in parts]
+    cuts = zip(parts, (cut_batches(cost, MOST_ROWS) for cost in costs), strict=True)
+    return [[part[i] for i in cut] for part, batches in cuts for cut in batches][::-1]
