@@ -99,14 +99,12 @@ class FastEngine:
         for batch, results in waiting:
             for i, result in zip(batch, results, strict=True):
                 found[i] = _read(result.result(), how, limits[i])
-        cut = [i for i, best in enumerate(found) if best and best[0].truncated]  # their [EOS] has no score yet
-        sides = ([sentences[i].ids for i in cut], [found[i][0].ids for i in cut])
-        named = ([[self._names[piece] for piece in ids] for ids in side] for side in sides)
-        for i, scored in zip(cut, translator.score_batch(*named, max_input_length=0) if cut else (), strict=True):
-            total = sum(scored.log_probs)
-            found[i] = [replace(found[i][0], log_prob=total, score=total / len(scored.log_probs) ** how.config.alpha)]
-        again = [i for i, hypotheses in enumerate(found) if not hypotheses]
-        if again:
+        if cut := [i for i, best in enumerate(found) if best and best[0].truncated]:  # their [EOS] has no score yet
+            both = [self._named([sentences[i].ids for i in cut]), self._named([found[i][0].ids for i in cut])]
+            for i, scored in zip(cut, translator.score_batch(*both, max_input_length=0), strict=True):
+                total, n_pieces = sum(scored.log_probs), len(scored.log_probs)
+                found[i] = [replace(found[i][0], log_prob=total, score=total / n_pieces**how.config.alpha)]
+        if again := [i for i, hypotheses in enumerate(found) if not hypotheses]:
             for i, hypotheses in zip(again, self._reference().search([sentences[i] for i in again], how), strict=True):
                 found[i] = hypotheses
         return found
@@ -120,11 +118,14 @@ class FastEngine:
                 self._loaded[threads] = _load(self._where, self.precision, *threads)
         return self._loaded[threads]
 
+    def _named(self, rows: Sequence[Sequence[int]]) -> list[list[str]]:
+        return [[self._names[i] for i in ids] for ids in rows]
+
     def _begin(
         self, translator: Any, sentences: Sequence[Sentence], batch: list[int], limits: Sequence[int], how: How
     ) -> list[Any]:
         return translator.translate_batch(
-            [[self._names[i] for i in sentences[place].ids] for place in batch],
+            self._named([sentences[i].ids for i in batch]),
             beam_size=how.width,
             num_hypotheses=how.n_best,
             length_penalty=how.config.alpha or NO_PENALTY,
