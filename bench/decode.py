@@ -168,15 +168,14 @@ def ours(folder: Path, beam: int, engine: Any, precision: Any) -> Translate:
     translator = load_translator(folder / "model", engine=engine, precision=precision)
     chosen, why_not = translator.engine(How(translator.settings(beam)))
     assert why_not is None, why_not
-    search, counts = chosen.search, [0]
+    begin, counts = chosen.begin, [0]
 
-    def counted(*arguments: Any) -> Any:
-        """The search of the engine; the pieces are counted here because a translation shows them only with its details."""
-        found = search(*arguments)
-        counts[0] += sum(len(best.ids) + (not best.truncated) for best, *_ in found)
-        return found
+    def count(each: tuple[int, Any]) -> tuple[int, Any]:
+        counts[0] += len(each[1][0].ids) + (not each[1][0].truncated)
+        return each
 
-    chosen.search = counted  # type: ignore[method-assign]
+    # The pieces are counted where the engine gives them, because a translation shows them only with its details.
+    chosen.begin = lambda *arguments: map(count, begin(*arguments))  # type: ignore[method-assign]
 
     def translate(texts: list[str]) -> Output:
         counts[0] = 0

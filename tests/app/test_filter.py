@@ -1,10 +1,14 @@
 """`transduce translate` and `transduce score` as filters: line for line, with a word on whatever is doubtful."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -12,6 +16,10 @@ from hypothesis import strategies as st
 
 from tests.app.conftest import Run, doubts
 from tests.app.hostile import HOSTILE, check, fuzz
+from transduce.app.filter import translated
+from transduce.config import DecodeConfig
+from transduce.decode.how import How
+from transduce.decode.translation import Translation
 from transduce.text.grammar import generate
 
 SOURCES = [pair.source for pair in generate("en-it", 30, seed=77, split="held-out")]
@@ -218,6 +226,53 @@ def test_files_of_unequal_length_cannot_be_scored(transduce: Run, tmp_path: Path
     assert code == 65
     assert "a.en has 2 lines" in err
     assert "a.it has 1" in err
+
+
+class Echo:
+    """A translator that repeats, and writes down when it began and finished what; `then` is done after each beginning."""
+
+    def __init__(self, then: Callable[[], object] = lambda: None) -> None:
+        self.said: list[tuple[str, int]] = []
+        self.then = then
+
+    def begin(self, texts: Sequence[str], how: How) -> Callable[[], list[Translation]]:
+        self.said.append(("begin", len(texts)))
+        self.then()
+
+        def finish() -> list[Translation]:
+            self.said.append(("finish", len(texts)))
+            return [Translation(text, text, 0.0) for text in texts]
+
+        return finish
+
+
+def read(translator: Any, file: Any) -> list[list[str]]:
+    return [[found.text for _, found in lines] for lines in translated(translator, How(DecodeConfig()), file)]
+
+
+def test_the_next_lines_are_begun_before_the_last_are_finished(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_text("".join(f"line {n}\n" for n in range(2000)))
+    echo = Echo()
+    with path.open("rb") as file:
+        assert [line for window in read(echo, file) for line in window] == path.read_text().splitlines()
+    begins = [n for what, n in echo.said if what == "begin"]
+    assert len(begins) > 3
+    one_ahead = [("begin", begins[0])]
+    for last, following in pairwise(begins):
+        one_ahead += [("begin", following), ("finish", last)]
+    assert echo.said == [*one_ahead, ("finish", begins[-1])]
+
+
+def test_a_line_does_not_wait_for_the_end_of_the_next() -> None:
+    ours, theirs = os.pipe()
+    to_come = [b"half"]
+    with os.fdopen(ours, "rb") as file:
+        os.write(theirs, b"whole\n")
+        windows = translated(Echo(lambda: to_come and os.write(theirs, to_come.pop())), How(DecodeConfig()), file)  # type: ignore[arg-type]
+        assert [found.text for _, found in next(windows)] == ["whole"]
+        os.close(theirs)
+        assert [found.text for window in windows for _, found in window] == ["half"]
 
 
 def test_a_pipe_into_head_ends_quietly() -> None:

@@ -2,12 +2,13 @@
 
 import json
 import os
+import select
 import stat
 import sys
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from itertools import islice
@@ -96,11 +97,9 @@ def run_filter(
     how = replace(how, details=as_json or alignments is not None)
     tally = Tally()
     with _create(report) as reported, _create(alignments) as aligned:
-        for lines in read_lines(sys.stdin.buffer):
-            if how.sampling is not None:
-                how = replace(how, sampling=replace(how.sampling, first=tally.n_lines))
+        for window in translated(translator, how, sys.stdin.buffer):
             out: list[str] = []
-            for line, found in zip(lines, translator.translate_as(lines, how), strict=True):
+            for line, found in window:
                 noted = replace(
                     found, notes=(*found.notes, *line.notes), flags=tuple(dict.fromkeys((*line.flags, *found.flags)))
                 )
@@ -117,6 +116,22 @@ def run_filter(
     say(tally.summary(report is not None))
     if strict and tally.n_flagged:
         raise DataError(f"{tally.n_flagged:,} of {tally.n_lines:,} lines are flagged, and --strict was given")
+
+
+def translated(translator: Translator, how: How, file: BinaryIO) -> Iterator[list[tuple[Line, Translation]]]:
+    """Lines with their translations, as many at once as were there; if more are, those are begun before these are finished."""
+    n_read = 0
+    begun: list[tuple[list[Line], Callable[[], list[Translation]]]] = []
+    for lines in read_lines(file):
+        if how.sampling is not None:
+            how = replace(how, sampling=replace(how.sampling, first=n_read))
+        n_read += len(lines)
+        begun.append((lines, translator.begin(lines, how)))
+        while len(begun) > is_waiting(file):
+            first, finish = begun.pop(0)
+            yield list(zip(first, finish(), strict=True))
+    for last, finish in begun:
+        yield list(zip(last, finish(), strict=True))
 
 
 def score_files(
@@ -191,13 +206,15 @@ def _create(path: Path | None) -> Any:
 def read_lines(file: BinaryIO) -> Iterator[list[Line]]:
     """Lines as they come, as many at once as are there, so that who writes one line and waits gets its translation.
 
-    Of a line that never ends only so much is kept as a line may have.
+    Of a line that never ends only so much is kept as a line may have; no lines mean that one has not ended yet.
     """
     number, size, rest, is_cut = 0, READ_FIRST, bytearray(), False
     while read := file.read1(size):  # type: ignore[attr-defined]  # a BufferedReader has it
         size = min(2 * size, READ_MOST)
         *lines, end = read.split(b"\n")
-        if lines:
+        if not lines:
+            yield []
+        else:
             is_cut = is_cut or len(rest) + len(lines[0]) > LONGEST_LINE
             first = _decode((bytes(rest) + lines[0])[:LONGEST_LINE], number + 1, is_cut)
             rest.clear()
@@ -208,6 +225,14 @@ def read_lines(file: BinaryIO) -> Iterator[list[Line]]:
         rest += end[: LONGEST_LINE - len(rest)]
     if rest:
         yield [_decode(bytes(rest), number + 1, is_cut)]
+
+
+def is_waiting(file: BinaryIO) -> bool:
+    """Whether reading would not have to wait; where that cannot be told, it would."""
+    try:
+        return bool(select.select([file], [], [], 0)[0])
+    except (OSError, ValueError):
+        return False
 
 
 def _decode(line: bytes, number: int, is_cut: bool = False) -> Line:

@@ -143,6 +143,10 @@ class TorchEngine:
                 found[i] = best
         return found
 
+    def begin(self, sentences: Sequence[Sentence], how: How) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """The same by number. It begins when the first is asked for: torch has no cores to spare for work on text."""
+        yield from enumerate(self.search(sentences, how))
+
     def stream(self, sentence: Sentence, how: How) -> Iterator[Moment]:
         """The search for one sentence, time step by time step."""
         with torch.inference_mode():

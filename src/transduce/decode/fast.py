@@ -7,7 +7,7 @@ in a beam, or holds a special piece) is searched again by the reference.
 import importlib.util
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -90,24 +90,44 @@ class FastEngine:
 
     def search(self, sentences: Sequence[Sentence], how: How) -> list[list[Hypothesis]]:
         """The best hypotheses of each sentence."""
+        found = dict(self.begin(sentences, how))
+        return [found[i] for i in range(len(sentences))]
+
+    def begin(self, sentences: Sequence[Sentence], how: How) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """Begin a search that goes on by itself; the numbers of sentences and their hypotheses come as batches end."""
         limits = [min(limit(sentence, how, self._config), POSITIONS) for sentence in sentences]
         batches = schedule(sentences, how.width, self.n_threads, MOST_SENTENCES[self.precision])
         alone = len(batches) == 1 and self.precision == "float32"  # products in int8 are too small to share
         translator = self._open((1, self.n_threads) if alone else (self.n_threads, 1))
         waiting = [(batch, self._begin(translator, sentences, batch, limits, how)) for batch in batches]
-        found: list[list[Hypothesis]] = [[] for _ in sentences]
+        return self._wait(translator, sentences, waiting, limits, how)
+
+    def _wait(
+        self,
+        translator: Any,
+        sentences: Sequence[Sentence],
+        waiting: list[tuple[list[int], list[Any]]],
+        limits: Sequence[int],
+        how: How,
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        cut: dict[int, Hypothesis] = {}  # their [EOS] has no score yet
+        again: list[int] = []
         for batch, results in waiting:
             for i, result in zip(batch, results, strict=True):
-                found[i] = _read(result.result(), how, limits[i])
-        if cut := [i for i, best in enumerate(found) if best and best[0].truncated]:  # their [EOS] has no score yet
-            both = [self._named([sentences[i].ids for i in cut]), self._named([found[i][0].ids for i in cut])]
-            for i, scored in zip(cut, translator.score_batch(*both, max_input_length=0), strict=True):
+                hypotheses = _read(result.result(), how, limits[i])
+                if not hypotheses:
+                    again.append(i)
+                elif hypotheses[0].truncated:
+                    cut[i] = hypotheses[0]
+                else:
+                    yield i, hypotheses
+        if cut:
+            both = [self._named([sentences[i].ids for i in cut]), self._named([best.ids for best in cut.values()])]
+            for (i, best), scored in zip(cut.items(), translator.score_batch(*both, max_input_length=0), strict=True):
                 total, n_pieces = sum(scored.log_probs), len(scored.log_probs)
-                found[i] = [replace(found[i][0], log_prob=total, score=total / n_pieces**how.config.alpha)]
-        if again := [i for i, hypotheses in enumerate(found) if not hypotheses]:
-            for i, hypotheses in zip(again, self._reference().search([sentences[i] for i in again], how), strict=True):
-                found[i] = hypotheses
-        return found
+                yield i, [replace(best, log_prob=total, score=total / n_pieces**how.config.alpha)]
+        if again:
+            yield from zip(again, self._reference().search([sentences[i] for i in again], how), strict=True)
 
     def _open(self, threads: tuple[int, int]) -> Any:
         if threads not in self._loaded:
@@ -155,5 +175,10 @@ def _load(where: Path, precision: Precision, n_workers: int, n_threads: int) -> 
 
     compute = "int8_float32" if precision == "int8" else "float32"
     return ctranslate2.Translator(
-        str(where), device="cpu", compute_type=compute, inter_threads=n_workers, intra_threads=n_threads
+        str(where),
+        device="cpu",
+        compute_type=compute,
+        inter_threads=n_workers,
+        intra_threads=n_threads,
+        max_queued_batches=-1,
     )

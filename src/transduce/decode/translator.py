@@ -5,7 +5,7 @@ to itself without it.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,9 @@ class Part:
     gap: str  # the space after it
     sentence: Sentence | None  # None: nothing can be searched, it is copied
     terms: tuple[Term, ...] = ()
+
+
+Line = tuple[str, str, Sequence[Part]]  # a text, the same as the model reads it, and its parts
 
 
 class Translator:
@@ -163,21 +166,45 @@ class Translator:
 
     def translate_as(self, texts: Sequence[str], how: How) -> list[Translation]:
         """The same, with all that is asked in one value."""
+        return self.begin(texts, how)()
+
+    def begin(self, texts: Sequence[str], how: How) -> Callable[[], list[Translation]]:
+        """Begin to translate; what comes back waits for the translations.
+
+        CTranslate2 searches until then, whatever the caller does, so that the cores have work while others are read and written.
+        """
         if how.forbid:
             how = replace(how, forbid=tuple(map(self.clean, how.forbid)))
         cleaned = [self.clean(text) for text in texts]
-        lines = list(self._parts(cleaned, how))
-        sentences = [part.sentence for parts in lines for part in parts if part.sentence is not None]
-        found = self._search(sentences, how)
+        lines = list(zip(texts, cleaned, self._parts(cleaned, how), strict=True))
+        every = (part.sentence for *_, parts in lines for part in parts)
+        searching = self._search([sentence for sentence in dict.fromkeys(every) if sentence is not None], how)
+        return lambda: self._finish(lines, searching, how)
+
+    def _finish(
+        self, lines: Sequence[Line], searching: Iterable[tuple[Sentence, list[Hypothesis]]], how: How
+    ) -> list[Translation]:
+        """The translations: a text of one sentence is composed while others are still searched for."""
+        found: dict[Sentence, list[Hypothesis]] = {}
         forced: Mapping[Sentence, transduce.decode.forced.Forced] = {}
+        ready: dict[int, Translation] = {}
+        whole: dict[Sentence | None, list[int]] = {}
+        for number, (*_, parts) in enumerate(lines):
+            if len(parts) == 1 and not how.details:
+                whole.setdefault(parts[0].sentence, []).append(number)
+        for sentence, hypotheses in searching:
+            if not hypotheses:
+                raise ModelError(NOT_NUMBERS)
+            found[sentence] = hypotheses
+            for number in whole.get(sentence, ()):
+                ready[number] = self._compose(*lines[number], found, forced, how)
         if how.details:
             from transduce.decode.forced import force
 
-            targets = [found[sentence][0].ids for sentence in sentences]
-            scored = force(self.models, [sentence.ids for sentence in sentences], targets, with_attention=True)
-            forced = dict(zip(sentences, scored, strict=True))
-        every = zip(texts, cleaned, lines, strict=True)
-        return [self._compose(text, clean, parts, found, forced, how) for text, clean, parts in every]
+            targets = [best.ids for best, *_ in found.values()]
+            scored = force(self.models, [sentence.ids for sentence in found], targets, with_attention=True)
+            forced = dict(zip(found, scored, strict=True))
+        return [ready.get(i) or self._compose(*line, found, forced, how) for i, line in enumerate(lines)]
 
     def stream(
         self, text: str, prefix: str = "", sampling: Sampling | None = None, no_repeat: int = 0
@@ -291,7 +318,8 @@ class Translator:
                 free = [each for each in (protected(segment.text) if how.protect else ()) if not _overlaps(each, found)]
                 found += free  # what the glossary has is seen to already
                 wanted = self._spell(segment.text, found, how)
-                sentence = Sentence(tuple(ids), tuple(begin), wanted, number, len(parts))
+                drawn = (number, len(parts)) if how.sampling is not None else (0, 0)  # else equal ones are one search
+                sentence = Sentence(tuple(ids), tuple(begin), wanted, *drawn)
                 parts.append(Part(*segment, sentence, tuple(each.term for each in found)))
             yield parts
 
@@ -306,21 +334,25 @@ class Translator:
                 wanted.append(self.reference.words.wanted(phrases, len(before), len(until), term.is_verbatim))
         return tuple(wanted)
 
-    def _search(self, sentences: Sequence[Sentence], how: How) -> dict[Sentence, list[Hypothesis]]:
-        """The hypotheses of each sentence; of equal ones only the first is searched, unless translations are drawn."""
-        keys = [sentence if how.sampling is not None else sentence._replace(number=0, part=0) for sentence in sentences]
-        distinct = list(dict.fromkeys(keys))
-        if not distinct:
-            return {}
+    def _search(self, sentences: Sequence[Sentence], how: How) -> Iterator[tuple[Sentence, list[Hypothesis]]]:
+        """Begin to search for each sentence; they come with their hypotheses as those are found."""
+        if not sentences:
+            return iter(())
         engine, _ = self.engine(how)
-        found = dict(zip(distinct, engine.search(distinct, how), strict=True))
-        without = [sentence for sentence in distinct if not found[sentence] and sentence.terms]
-        if without:  # their terms cannot be had
-            freed = [sentence._replace(terms=()) for sentence in without]
-            found |= zip(without, engine.search(freed, how), strict=True)
-        if not all(found.values()):
-            raise ModelError(NOT_NUMBERS)
-        return {sentence: found[key] for sentence, key in zip(sentences, keys, strict=True)}
+        searching = engine.begin(sentences, how)
+
+        def wait() -> Iterator[tuple[Sentence, list[Hypothesis]]]:
+            without: list[Sentence] = []  # their terms cannot be had
+            for i, hypotheses in searching:
+                if hypotheses or not sentences[i].terms:
+                    yield sentences[i], hypotheses
+                else:
+                    without.append(sentences[i])
+            if without:
+                freed = [sentence._replace(terms=()) for sentence in without]
+                yield from zip(without, engine.search(freed, how), strict=True)
+
+        return wait()
 
     def _text(self, ids: Sequence[int]) -> str:
         return one_line(self.target_vocabulary.decode(ids))
