@@ -35,9 +35,8 @@ def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
     chosen = marks[aligns]
     best = max(marks, key=marks.__getitem__)
     enough = max(GOOD, control + BETTER)
-    verdict = judge(control < 1 - BETTER, chosen > enough, marks[best] > enough)
     return Result(
-        verdict,
+        judge(control < 1 - BETTER, chosen > enough, marks[best] > enough),
         f"In the layer whose weights this program takes as alignment ({aligns}) the most attended source word is the "
         f"right one for {chosen:.0%} of {len(hits[best])} target words; the best, {best}, has {marks[best]:.0%}, the "
         f"worst, {min(marks, key=marks.__getitem__)}, {min(marks.values()):.0%}. Not every head aligns.",

@@ -29,9 +29,8 @@ def run(lab: Lab, *, averaged: bool = True, seeds: tuple[int, ...] = SEEDS) -> R
     mixed = loss(*(each.kept[-1] for each in trained))
     beats_mean = sum(whole < mean(each) for whole, each in zip(together, singles, strict=True))
     beats_last = sum(whole < each[-1] for whole, each in zip(together, singles, strict=True))
-    verdict = judge(mixed > 2 * mean(together), beats_mean == len(seeds), beats_last == len(seeds))
     return Result(
-        verdict,
+        judge(mixed > 2 * mean(together), beats_mean == len(seeds), beats_last == len(seeds)),
         f"The averaged weights of the last {LAST} checkpoints are better than the last one in {beats_last} of "
         f"{len(seeds)} trainings and better than the mean loss of the {LAST} in {beats_mean}: {mean(together):.3f} "
         f"against {mean([each[-1] for each in singles]):.3f} "

@@ -29,9 +29,8 @@ def run(lab: Lab, *, widths: tuple[int, ...] = WIDTHS, n_sentences: int = 150) -
     ]
     first, last = found["half-trained small model"][0], found["half-trained small model"][-1]
     finds, helps = max(row[0] for row in found["half-trained small model"]) > 0.02, by_chance(gained, lost) < CHANCE
-    verdict = judge(first[0] == 0, finds, helps)  # beam 1 must be greedy search itself
     return Result(
-        verdict,
+        judge(first[0] == 0, finds, helps),  # beam 1 must be greedy search itself
         f"For a half-trained model beam {widths[-1]} finds a translation the model itself scores higher than the "
         f"greedy one in {last[0]:.0%} of sentences: errors of the search, not of the model. Exact translations go from "
         f"{first[2]:.1%} to {last[2]:.1%}, {gained} sentences gained and {lost} lost: "

@@ -18,9 +18,8 @@ def run(lab: Lab, *, mask: bool = True, control_mask: bool = False) -> Result:
     (change, gradient, by_place), (control_change, control_gradient, control_by_place) = (
         leaks(lab.translator.model, has_mask) for has_mask in (mask, control_mask)
     )
-    verdict = judge(min(control_change, control_gradient) > SEEN, change == gradient == 0)
     return Result(
-        verdict,
+        judge(min(control_change, control_gradient) > SEEN, change == gradient == 0),
         f"Another piece at any of {LENGTH - 1} places changes the logits before it by {change:.2g}"
         f"{', bit for bit nothing' if change == 0 else ''}, and the gradient from an earlier answer to it is {gradient:.2g}.",
         f"Without the mask the same change is seen: {control_change:.2g} in the logits, gradient {control_gradient:.2g}.",

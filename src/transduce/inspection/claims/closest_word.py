@@ -25,9 +25,8 @@ def run(lab: Lab, *, shared: bool = True, n_sentences: int = 60) -> Result:
         }
     shares = {name: (found == written).float().mean().item() for name, found in by.items()}
     dot, distance, angle, control = shares.values()
-    verdict = judge(control < 0.5, dot == 1, dot == 1 and min(distance, angle) > 0.99)
     return Result(
-        verdict,
+        judge(control < 0.5, dot == 1, dot == 1 and min(distance, angle) > 0.99),
         f"The piece that is written has the largest dot product with the decoder's vector in {dot:.0%} of "
         f"{len(written)} steps, for the scores are these products. It is the nearest by distance in "
         f"{distance:.0%} and by angle in {angle:.0%}.",

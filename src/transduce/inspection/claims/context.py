@@ -23,9 +23,8 @@ def run(lab: Lab, *, attention: bool = True, n_nouns: int = 24) -> Result:
     here, control = (measured(lab, [] if has_it else mute_all(lab), n_nouns) for has_it in (attention, False))
     (cosines, told), (control_cosines, control_told) = here, control
     n_layers = len(cosines) - 1
-    verdict = judge(control_cosines[-1] > 0.9999, cosines[-1] < 0.99, told[-1] > 0.8)
     return Result(
-        verdict,
+        judge(control_cosines[-1] > 0.9999, cosines[-1] < 0.99, told[-1] > 0.8),
         f"Before the first layer an adjective has one vector, whatever follows. After layer {n_layers} the cosine "
         f"of two of its vectors is {cosines[-1]:.2f} on average, and whether the noun after it is feminine in "
         f"Italian can be told from the adjective's vector for {told[-1]:.0%} of new nouns.",

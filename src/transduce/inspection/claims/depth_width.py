@@ -19,13 +19,12 @@ def run(lab: Lab, *, is_size_changed: bool = True, seeds: tuple[int, ...] = SEED
     better = [name for name in (*SMALLER, *LARGER) if apart(losses(exams[name]), base)]
     as_said = [name in worse for name in SMALLER] + [name in better for name in LARGER]
     against = [name in better for name in SMALLER] + [name in worse for name in LARGER]
-    verdict = compare(has_learnt(exams[BASE]), as_said, against)
 
     def told(names: list[str]) -> str:
         return ", ".join(f"{name} ({mean(losses(exams[name])):.3f})" for name in names) or "none"
 
     return report(
-        verdict,
+        compare(has_learnt(exams[BASE]), as_said, against),
         f"The base (2 layers, d 32: numbers in a vector, ff 64: feed-forward) has a loss of {mean(base):.3f}. Clearly worse: "
         f"{told(worse)}. Clearly better: {told(better)}. No clear difference: "
         f"{told([name for name in (*SMALLER, *LARGER) if name not in worse + better])}.",

@@ -24,9 +24,8 @@ def run(lab: Lab, *, trained: bool = True, n_sentences: int = 60) -> Result:
                 )
     shares, control = {name: mean(values) for name, values in heads.items()}, mean(bare)
     n_high = sum(share > HALF for share in shares.values())
-    verdict = judge(control > 1 - HALF / 2, n_high == len(shares), n_high > HALF * len(shares))
     return Result(
-        verdict,
+        judge(control > 1 - HALF / 2, n_high == len(shares), n_high > HALF * len(shares)),
         f"In {n_high} of {len(shares)} heads of the encoder most words look at themselves most. Over all heads "
         f"{mean(list(shares.values())):.0%} of words do, from {min(shares.values()):.0%} to {max(shares.values()):.0%}.",
         f"Where queries and keys are the word vectors themselves, without trained matrices, {control:.0%} of "

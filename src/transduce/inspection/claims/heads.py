@@ -17,9 +17,8 @@ def run(lab: Lab, *, counts: tuple[int, ...] = COUNTS, seeds: tuple[int, ...] = 
     more_helps, too_many_hurt = apart(found[best], found[0]), apart(found[best], found[-1])
     is_best_alone = apart(found[0], [value for each in found[1:] for value in each])
     as_said = [] if is_best_alone else [more_helps, too_many_hurt]
-    verdict = compare(has_learnt(list(exams.values())[best]), as_said, [is_best_alone])
     return report(
-        verdict,
+        compare(has_learnt(list(exams.values())[best]), as_said, [is_best_alone]),
         f"The lowest loss has {counts[best]} heads: {mean(found[best]):.3f}, against {mean(found[0]):.3f} with "
         f"one and {mean(found[-1]):.3f} with {counts[-1]}. One head is "
         f"{'clearly worse' if more_helps else 'not clearly worse'}, {counts[-1]} are "

@@ -38,9 +38,8 @@ def run(lab: Lab, *, muted: bool = True, n_sentences: int = 100) -> Result:
     kinds = sorted({*jobs.values()})
     together = n_together > len(heads) / 2
     is_most = (n_alone > len(heads) / 2, together, len(kinds) > 2)
-    verdict = judge(most_first[len(heads) // 2] < whole.sentences / 2, *is_most)
     return Result(
-        verdict,
+        judge(most_first[len(heads) // 2] < whole.sentences / 2, *is_most),
         f"Of {len(heads)} heads {n_alone} can be muted one at a time and at least {1 - ALONE:.0%} of translations "
         f"stay the same; muted together, the least needed first, {n_together} can go before more than "
         f"{TOGETHER:.0%} change: {'more than half' if together else 'not more than half'}, so that most can be removed is "

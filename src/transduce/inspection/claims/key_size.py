@@ -14,9 +14,8 @@ def run(lab: Lab, *, sizes: tuple[int, ...] = SIZES, seeds: tuple[int, ...] = SE
     found = [losses(each) for each in exams.values()]
     hurts = [apart(found[0], each) for each in found[1:]]
     helps = any(apart(each, found[0]) for each in found[1:])
-    verdict = compare(has_learnt(next(iter(exams.values()))), [] if helps else hurts, [helps])
     return report(
-        verdict,
+        compare(has_learnt(next(iter(exams.values()))), [] if helps else hurts, [helps]),
         f"With d_k {sizes[0]} the loss is {mean(found[0]):.3f}; "
         + "; ".join(
             f"with {d_k} it is {mean(each):.3f}, {'clearly worse' if bad else 'no clear difference'}"

@@ -25,9 +25,8 @@ def run(lab: Lab, *, early: bool = True, exchanged: bool = True, n_sentences: in
         stack = swapped.decoder.layers
         stack[0], stack[n_layers - 1] = stack[n_layers - 1], stack[0]
     whole, other = examine(model, examples), examine(swapped, examples)
-    verdict = judge(shares[-1] > 0.5, shares[0] < shares[-1] - 0.2, other.pieces < whole.pieces - 0.2)
     return Result(
-        verdict,
+        judge(shares[-1] > 0.5, shares[0] < shares[-1] - 0.2, other.pieces < whole.pieces - 0.2),
         f"Read off after layer 1, {shares[0]:.0%} of the model's own pieces are predicted, after layer {n_layers} "
         f"{shares[-1]:.0%} (by definition: there the model's own answer is read).",
         "If layers were alike their order would not matter: with the first and the last exchanged, "

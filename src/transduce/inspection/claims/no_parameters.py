@@ -18,9 +18,8 @@ def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False, 
     """softmax(X X^T / sqrt(d)) on word vectors: how much weight does a noun give to other nouns, a verb to other verbs?"""
     here, control = (related(lab, is_own, n_sentences) for is_own in (meaningful, control_meaningful))
     is_near = here[0] > MORE * control[0]
-    verdict = judge(control[0] < MORE * control[1], here[0] > MORE * here[1])
     return Result(
-        verdict,
+        judge(control[0] < MORE * control[1], here[0] > MORE * here[1]),
         "With no matrix at all, a word gives another word of its class (noun, adjective, verb, name) "
         f"{here[0] / here[1]:.2f} times the weight of a word of another class: "
         f"{here[0]:.4f} against {here[1]:.4f}. It keeps {here[2]:.0%} for itself. The vectors are the trained embedding; "

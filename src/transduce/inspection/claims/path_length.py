@@ -28,9 +28,8 @@ def run(lab: Lab, *, window: int | None = None, recurrent: bool = True) -> Resul
     attention, vanishing, exploding, lstm, control = ratios.values()
     reaches = all(0.1 < ratio < 10 for ratio in attention)
     failures = [min(vanishing) < GONE, max(exploding) > BURST, min(lstm) < GONE]
-    verdict = judge(control[-1] < GONE and any(failures), *(reaches and fails for fails in failures))
     return Result(
-        verdict,
+        judge(control[-1] < GONE and any(failures), *(reaches and fails for fails in failures)),
         f"At length {LENGTHS[-1]} the first word still moves the last answer of self-attention "
         f"{attention[-1]:.2f} times as much as the word before "
         f"it. Through an RNN that shrinks a little at each step it is {vanishing[-1]:.0e}, through one that grows a little "

@@ -33,7 +33,6 @@ def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS[:2]
     equal = abs(mean(sines) - mean(learned)) < SAME * mean(sines)
     extrapolates = shares["sinusoids"][1] > 0.9 * shares["sinusoids"][0]
     needed = apart(sines, none) or apart(learned, none)
-    verdict = judge(needed and has_learnt(exams["learned"]), equal, extrapolates)
     names = ("as long as in training", "longer", "much longer")
     words = [
         [len(pair.source.split()) for pair in toy.sentences(150, TEST_SEED, "held-out", nested)] for nested in NESTED
@@ -42,7 +41,7 @@ def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS[:2]
     beyond = [f"{name.split(' (')[0]} {each[1]:.0%} and {each[2]:.0%}" for name, each in shares.items()]
     leads = all(shares["sinusoids"][i] > max(shares[name][i] for name in [*shares][1:]) for i in (1, 2))
     return Result(
-        verdict,
+        judge(needed and has_learnt(exams["learned"]), equal, extrapolates),
         f"On sentences {meant[0]} sinusoids have a loss of {mean(sines):.3f}, learned positions "
         f"{mean(learned):.3f}: {'nearly the same' if equal else 'not the same'}. Right pieces on sentences that are "
         f"{meant[1]} and {meant[2]}: {'; '.join(beyond)}. Beyond the trained lengths sinusoids are "

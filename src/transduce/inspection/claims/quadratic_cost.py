@@ -30,9 +30,8 @@ def run(lab: Lab, *, window: int | None = None, control_window: int | None = WIN
     here, recurrent, control = (slope(values) for values in counts.values())
     equal = cross_over(*list(counts.values())[:2])
     is_quadratic, meets = abs(here - 2) < 0.1 and abs(slope(weights) - 2) < 0.1, abs(math.log2(equal / D_MODEL)) < 0.25
-    verdict = judge(abs(control - 1) < 0.1, is_quadratic, is_quadratic and meets)
     return Result(
-        verdict,
+        judge(abs(control - 1) < 0.1, is_quadratic, is_quadratic and meets),
         f"Twice the words cost self-attention {2**here:.2f} times the operations and {2 ** slope(weights):.2f} "
         f"times the bytes, an RNN {2**recurrent:.2f} times. With vectors of {D_MODEL}, both cost the same at {equal:.0f} words.",
         f"Attention to {WINDOW} neighbours costs {2**control:.2f} times for twice the words.",

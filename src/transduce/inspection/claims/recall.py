@@ -51,9 +51,8 @@ def run(lab: Lab, *, lengths: tuple[int, ...] = LENGTHS, steps: int = 500, both_
     patient = recalled(last, lengths[-1], LONGER * steps, 0.003)
     is_lost = theirs[-1] < theirs[0] - CLEAR and theirs[-1] < ours[-1] - CLEAR
     stays_lost = is_lost and ours[-1] > 1 - CLEAR and patient < theirs[-1] + CLEAR
-    verdict = judge(theirs[0] > 1 - CLEAR, is_lost, stays_lost)  # what is near must be recalled
     return Result(
-        verdict,
+        judge(theirs[0] > 1 - CLEAR, is_lost, stays_lost),  # what is near must be recalled
         f"Of {lengths[-1]} letters read, the LSTM ({sizes['LSTM']:,} weights) repeats {theirs[-1]:.0%} rightly "
         f"after the same {steps} steps of training as the Transformer ({sizes['Transformer']:,}), which repeats "
         f"{ours[-1]:.0%}. After {LONGER} times the steps the LSTM repeats {patient:.0%}: "

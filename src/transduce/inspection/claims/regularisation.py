@@ -31,14 +31,13 @@ def run(lab: Lab, *, n_pairs: int = 250, is_changed: bool = True, seeds: tuple[i
         "smoothing lowers perplexity": apart(smooth, plain),
         "smoothing gives fewer exact sentences": apart(exact["smoothing 0.1"], exact["neither"]),
     }
-    verdict = compare(any(map(has_learnt, exams.values())), list(found.values()), list(against.values()))
     clear = [name for name, holds in (found | against).items() if holds]
     missing = [name for name, holds in found.items() if not holds]
     numbers = [
         f"{name}: {math.exp(mean(losses(each))):.2f} and {mean(exact[name]):.1%}" for name, each in exams.items()
     ]
     return report(
-        verdict,
+        compare(any(map(has_learnt, exams.values())), list(found.values()), list(against.values())),
         f"Clear in every seed: {'; '.join(clear) or 'nothing'}. Claimed and not shown: {'; '.join(missing) or 'nothing'}. "
         f"Perplexity and exact sentences with {', '.join(numbers)}.",
         exams,

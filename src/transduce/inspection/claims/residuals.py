@@ -64,13 +64,12 @@ def run(lab: Lab, *, removed: bool = True, seeds: tuple[int, ...] = SEEDS[:2]) -
     whole, no_residuals, no_norms = (losses(each) for each in exams.values())
     worse = [apart(whole, each) for each in (no_residuals, no_norms)]
     better = [apart(each, whole) for each in (no_residuals, no_norms)]
-    verdict = compare(has_learnt(exams["whole"]), worse, better)
     told = [
         "worse, as claimed" if a else "better, against the claim" if b else "no clear difference"
         for a, b in zip(worse, better, strict=True)
     ]
     return report(
-        verdict,
+        compare(has_learnt(exams["whole"]), worse, better),
         f"After the same steps the whole model has a loss of {mean(whole):.2f}. Without residual connections it "
         f"is {mean(no_residuals):.2f}: {told[0]}. Without norms it is {mean(no_norms):.2f}: {told[1]}. (Clear is "
         f"what every seed shows; {SHAPE['n_layers']} layers in each stack and a small task.)",

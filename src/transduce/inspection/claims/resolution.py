@@ -22,9 +22,8 @@ def run(lab: Lab, *, wanted: tuple[int, ...] = WANTED, steps: int = 500) -> Resu
     many = [learnt(n_heads, wanted, steps) for n_heads in HEADS]
     one = learnt(1, wanted[:1], steps)
     gains = max(many) - many[0] > CLEAR
-    verdict = judge(one > 1 - CLEAR, gains, gains and max(many) > 1 - CLEAR)
     return Result(
-        verdict,
+        judge(one > 1 - CLEAR, gains, gains and max(many) > 1 - CLEAR),
         f"Asked for {len(wanted)} neighbours at once, one head names {many[0]:.0%} of them; {HEADS[1]} heads "
         f"{many[1]:.0%}, {HEADS[2]} heads {many[2]:.0%}, "
         f"{HEADS[3]} heads {many[3]:.0%}, with as many weights. (Guessing would be {1 / N_LETTERS:.0%}.)",

@@ -21,7 +21,6 @@ def run(lab: Lab, *, scaled: bool = True, control_scaled: bool = False) -> Resul
     root = math.sqrt(found.tensors["enc.0.self.q"].shape[-1])
     stays = all(0.8 < each[0] < 1.25 for each in here) and here[-1][2] > 0.5 * here[0][2]
     saturates = control[-1][1] > 0.9 and control[-1][2] < 0.5 * control[0][2]
-    verdict = judge(saturates, stays)
     rows: list[tuple[object, ...]] = [
         (f"d_k {d_k}, {what}", *numbers)
         for what, values in (("divided", here), ("not divided (control)", control))
@@ -30,7 +29,7 @@ def run(lab: Lab, *, scaled: bool = True, control_scaled: bool = False) -> Resul
     rows.append(("trained heads of the model, divided", sum(raw) / len(raw) / root, "", ""))
     labels = [str(d_k) for d_k in SIZES]
     return Result(
-        verdict,
+        judge(saturates, stays),
         f"Divided by sqrt(d_k), scores spread by {here[0][0]:.2f} at d_k {SIZES[0]} and {here[-1][0]:.2f} at "
         f"{SIZES[-1]}; the largest weight "
         f"of {N_KEYS} is {here[-1][1]:.2f} and the softmax still passes a gradient of {here[-1][2]:.3f}. Trained "

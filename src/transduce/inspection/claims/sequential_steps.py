@@ -32,9 +32,8 @@ def run(lab: Lab, *, one_by_one: bool = False, control_waits: bool = True, tries
         for name, layer in layers.items()
     }
     here, control, writing = chains.values()
-    verdict = judge(control[-1] > control[0], here[-1] == here[0])
     return Result(
-        verdict,
+        judge(control[-1] > control[0], here[-1] == here[0]),
         f"With the words given, as in training, self-attention is a chain of {here[0]} operations at length "
         f"{LENGTHS[0]} and {here[-1]} at "
         f"{LENGTHS[-1]}. When it writes, each word waits for the one before, and the chain grows to "

@@ -23,9 +23,8 @@ def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False) 
     """The trained word vectors: is a word's nearest neighbour of its own class, and a noun's of its own kind (animal, food)?"""
     here, control = (nearest(lab, is_own) for is_own in (meaningful, control_meaningful))
     finds_class, finds_kind = here[0] > 2 * control[0] and here[0] > 0.5, here[1] > 2 * control[1] and here[1] > 0.5
-    verdict = judge(control[0] < 0.6, finds_class, finds_kind)
     return Result(
-        verdict,
+        judge(control[0] < 0.6, finds_class, finds_kind),
         f"The nearest of {here[4]:.0f} words is of the same class (noun, verb, adjective, name) for {here[0]:.0%} "
         "of words, and for a noun of the same kind (animal, food, place, ...) for "
         f"{here[1]:.0%}. The mean cosine is {here[2]:.3f} within a class and {here[3]:.3f} between classes.",

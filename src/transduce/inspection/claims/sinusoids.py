@@ -18,9 +18,8 @@ def run(lab: Lab, *, table: str = "sinusoids", control_table: str = "random") ->
     fits, control_fits = ([misfit(each, k) for k in SHIFTS] for each in (here, control))
     (near, scatter), (control_near, _) = by_distance(here), by_distance(control)
     is_linear, says_distance = max(fits) < EXACT, scatter < EXACT and near[1] > near[20] > near[100]
-    verdict = judge(min(control_fits) > ROUGH, is_linear and says_distance)
     return Result(
-        verdict,
+        judge(min(control_fits) > ROUGH, is_linear and says_distance),
         f"One matrix moves every position by {SHIFTS[-1]} with a relative error of {fits[-1]:.0e}. The dot "
         "product of two positions depends on "
         f"their distance alone (scatter {scatter:.0e}) and falls: {near[0]:.0f}, {near[1]:.1f}, {near[10]:.1f}, "

@@ -20,9 +20,8 @@ def run(lab: Lab, *, mask: bool = True, control_mask: bool = False, n_sentences:
         [differ(lab.translator.model, *each, has_mask) for each in steps] for has_mask in (mask, control_mask)
     )
     n_steps = sum(target.shape[1] for _, target, _ in steps)
-    verdict = judge(max(control) > OTHER, max(here) < SAME)
     return Result(
-        verdict,
+        judge(max(control) > OTHER, max(here) < SAME),
         f"In {n_sentences} translations, {n_steps} steps, one pass over all pieces gives the logits of the single "
         f"steps within {max(here):.1e}.",
         f"Without the mask the one pass sees what it should predict, and the logits differ by up to {max(control):.1f}.",

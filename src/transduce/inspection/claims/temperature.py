@@ -31,9 +31,8 @@ def run(lab: Lab, *, applied: bool = True, n_sentences: int = 20) -> Result:
     moved = torch.log_softmax(logits + 3.0, dim=-1)  # the control: all scores raised, which says nothing
     control = -(moved.exp() * moved).nan_to_num().sum(dim=-1).mean().item()
     is_ordered = min(steps) > 0 and min(kept) == 1
-    verdict = judge(abs(control - plain) < 1e-3, is_ordered, equal[0] > equal[-1])
     return Result(
-        verdict,
+        judge(abs(control - plain) < 1e-3, is_ordered, equal[0] > equal[-1]),
         f"Over {len(logits)} steps the mean entropy is {entropies[0]:.3f} nats at temperature {TEMPERATURES[0]}, "
         f"{entropies[2]:.3f} at 1 and "
         f"{entropies[-1]:.2f} at {TEMPERATURES[-1]:g}; the best piece stays the best in {min(kept):.0%}. Drawn "

@@ -22,10 +22,9 @@ def run(lab: Lab, *, peak: float = PEAK, seeds: tuple[int, ...] = SEEDS[:2]) -> 
     needed = apart(with_it, without)
     control_learns = has_learnt(exams["pre-norm, none (control)"]) and apart(control, without)
     is_lost = needed and control_learns and mean(without) > 2 * mean(with_it)
-    verdict = compare(has_learnt(exams["post-norm, warm-up"]), [needed, is_lost], [apart(without, with_it)])
     exact = [f"{mean([exam.sentences for exam in each]):.0%}" for each in exams.values()]
     return report(
-        verdict,
+        compare(has_learnt(exams["post-norm, warm-up"]), [needed, is_lost], [apart(without, with_it)]),
         f"At a peak rate of {peak:g} the paper's model ends at a loss of {mean(with_it):.2f} with "
         f"{RECIPE.warmup_steps} steps of warm-up and at {mean(without):.2f} without "
         f"({exact[0]} and {exact[1]} of sentences exact).",
