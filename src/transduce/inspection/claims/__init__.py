@@ -63,6 +63,13 @@ class Result:
     plots: Sequence[Plot]
 
 
+def conclude(
+    verdict: Verdict, says: str, control: str, headers: Sequence[str], rows: Sequence[Sequence[object]], *plots: Plot
+) -> Result:
+    """The result of an experiment, its plots one by one."""
+    return Result(verdict, says, control, headers, rows, plots)
+
+
 def judge(control: bool, *found: bool) -> Verdict:
     """The verdict of an experiment: whether its control behaves, without which nothing can be said, and what was found."""
     if not control:

@@ -3,7 +3,7 @@
 from transduce.data.batch import encode_pairs
 from transduce.decode.alignment import words_of
 from transduce.decode.forced import alignment_layer
-from transduce.inspection.claims import Result, bars, judge
+from transduce.inspection.claims import Result, bars, conclude, judge
 from transduce.inspection.claims.lab import Lab, grammar, mean, watched
 
 GOOD, BETTER = 0.8, 0.1  # share of words, and how much above a guess by place
@@ -35,7 +35,7 @@ def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
     chosen = marks[aligns]
     best = max(marks, key=marks.__getitem__)
     enough = max(GOOD, control + BETTER)
-    return Result(
+    return conclude(
         judge(control < 1 - BETTER, chosen > enough, marks[best] > enough),
         f"In the layer whose weights this program takes as alignment ({aligns}) the most attended source word is the "
         f"right one for {chosen:.0%} of {len(hits[best])} target words; the best, {best}, has {marks[best]:.0%}, the "
@@ -43,12 +43,10 @@ def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
         f"Guessing the word at the same place of the sentence is right for {control:.0%}.",
         ("looked at most", "right source word"),
         [*marks.items(), ("the word at the same place (control)", control)],
-        [
-            bars(
-                "Share of target words whose right source word is found (layer.head; m: heads averaged; place: control)",
-                [name.replace("layer ", "").replace(", head ", ".").replace(", heads averaged", ".m") for name in marks]
-                + ["place"],
-                {"": [*marks.values(), control]},
-            )
-        ],
+        bars(
+            "Share of target words whose right source word is found (layer.head; m: heads averaged; place: control)",
+            [name.replace("layer ", "").replace(", head ", ".").replace(", heads averaged", ".m") for name in marks]
+            + ["place"],
+            {"": [*marks.values(), control]},
+        ),
     )

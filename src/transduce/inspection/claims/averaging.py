@@ -4,7 +4,7 @@ import copy
 
 from torch import Tensor
 
-from transduce.inspection.claims import Result, bars, judge
+from transduce.inspection.claims import Result, bars, conclude, judge
 from transduce.inspection.claims.lab import Lab, exam_set, examine, mean
 from transduce.inspection.claims.variants import SEEDS
 from transduce.model.weights import average
@@ -29,7 +29,7 @@ def run(lab: Lab, *, averaged: bool = True, seeds: tuple[int, ...] = SEEDS) -> R
     mixed = loss(*(each.kept[-1] for each in trained))
     beats_mean = sum(whole < mean(each) for whole, each in zip(together, singles, strict=True))
     beats_last = sum(whole < each[-1] for whole, each in zip(together, singles, strict=True))
-    return Result(
+    return conclude(
         judge(mixed > 2 * mean(together), beats_mean == len(seeds), beats_last == len(seeds)),
         f"The averaged weights of the last {LAST} checkpoints are better than the last one in {beats_last} of "
         f"{len(seeds)} trainings and better than the mean loss of the {LAST} in {beats_mean}: {mean(together):.3f} "
@@ -43,11 +43,9 @@ def run(lab: Lab, *, averaged: bool = True, seeds: tuple[int, ...] = SEEDS) -> R
             *((f"seed {seed}", *each, whole) for seed, each, whole in zip(seeds, singles, together, strict=True)),
             ("different seeds (control)", *[""] * LAST, mixed),
         ],
-        [
-            bars(
-                "Loss on unseen sentences",
-                [f"seed {seed}" for seed in seeds],
-                {"mean loss of the five": [mean(each) for each in singles], "loss of their averaged weights": together},
-            )
-        ],
+        bars(
+            "Loss on unseen sentences",
+            [f"seed {seed}" for seed in seeds],
+            {"mean loss of the five": [mean(each) for each in singles], "loss of their averaged weights": together},
+        ),
     )

@@ -3,7 +3,7 @@
 import math
 
 from transduce.decode.translator import Translator
-from transduce.inspection.claims import Result, bars, judge, toy
+from transduce.inspection.claims import Result, bars, conclude, judge, toy
 from transduce.inspection.claims.lab import TEST_SEED, Lab, grammar
 from transduce.text.corpus import Pair
 
@@ -29,7 +29,7 @@ def run(lab: Lab, *, widths: tuple[int, ...] = WIDTHS, n_sentences: int = 150) -
     ]
     first, last = found["half-trained small model"][0], found["half-trained small model"][-1]
     finds, helps = max(row[0] for row in found["half-trained small model"]) > 0.02, by_chance(gained, lost) < CHANCE
-    return Result(
+    return conclude(
         judge(first[0] == 0, finds, helps),  # beam 1 must be greedy search itself
         f"For a half-trained model beam {widths[-1]} finds a translation the model itself scores higher than the "
         f"greedy one in {last[0]:.0%} of sentences: errors of the search, not of the model. Exact translations go from "
@@ -41,7 +41,7 @@ def run(lab: Lab, *, widths: tuple[int, ...] = WIDTHS, n_sentences: int = 150) -
         "right translation scores lower than what was found: errors of the model, which no search repairs.",
         ("search", "scored higher than greedy", "right one scored lower", "exact"),
         rows,
-        [
+        *[
             bars(title, widths, {name: [row[:3][place] for row in results] for name, results in found.items()})
             for title, place in (
                 ("Share of sentences scored higher than greedy, by beam", 0),

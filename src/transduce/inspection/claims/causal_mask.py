@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from transduce.decode.forced import twin
-from transduce.inspection.claims import Result, bars, judge
+from transduce.inspection.claims import Result, bars, conclude, judge
 from transduce.inspection.claims.lab import Lab
 from transduce.inspection.record import watch
 from transduce.model import Transformer
@@ -18,20 +18,18 @@ def run(lab: Lab, *, mask: bool = True, control_mask: bool = False) -> Result:
     (change, gradient, by_place), (control_change, control_gradient, control_by_place) = (
         leaks(lab.translator.model, has_mask) for has_mask in (mask, control_mask)
     )
-    return Result(
+    return conclude(
         judge(min(control_change, control_gradient) > SEEN, change == gradient == 0),
         f"Another piece at any of {LENGTH - 1} places changes the logits before it by {change:.2g}"
         f"{', bit for bit nothing' if change == 0 else ''}, and the gradient from an earlier answer to it is {gradient:.2g}.",
         f"Without the mask the same change is seen: {control_change:.2g} in the logits, gradient {control_gradient:.2g}.",
         ("decoder", "largest change of an earlier logit", "largest gradient from an earlier answer"),
         [("with the mask", change, gradient), ("without it (control)", control_change, control_gradient)],
-        [
-            bars(
-                "Largest change of earlier logits, by the place that was exchanged",
-                range(1, LENGTH),
-                {"with the mask": by_place, "without": control_by_place},
-            )
-        ],
+        bars(
+            "Largest change of earlier logits, by the place that was exchanged",
+            range(1, LENGTH),
+            {"with the mask": by_place, "without": control_by_place},
+        ),
     )
 
 

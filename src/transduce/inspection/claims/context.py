@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transduce.data.batch import encode_example
-from transduce.inspection.claims import Result, bars, judge
+from transduce.inspection.claims import Result, bars, conclude, judge
 from transduce.inspection.claims.lab import Lab, mean, watched
 from transduce.inspection.edits import Edit
 from transduce.inspection.record import places
@@ -23,7 +23,7 @@ def run(lab: Lab, *, attention: bool = True, n_nouns: int = 24) -> Result:
     here, control = (measured(lab, [] if has_it else mute_all(lab), n_nouns) for has_it in (attention, False))
     (cosines, told), (control_cosines, control_told) = here, control
     n_layers = len(cosines) - 1
-    return Result(
+    return conclude(
         judge(control_cosines[-1] > 0.9999, cosines[-1] < 0.99, told[-1] > 0.8),
         f"Before the first layer an adjective has one vector, whatever follows. After layer {n_layers} the cosine "
         f"of two of its vectors is {cosines[-1]:.2f} on average, and whether the noun after it is feminine in "
@@ -41,13 +41,11 @@ def run(lab: Lab, *, attention: bool = True, n_nouns: int = 24) -> Result:
             ("embedding" if i == 0 else str(i), *row)
             for i, row in enumerate(zip(cosines, told, control_cosines, control_told, strict=True))
         ],
-        [
-            bars(
-                "From the adjective's vector, by layer",
-                ["embedding", *(str(i + 1) for i in range(n_layers))],
-                {"cosine of two vectors": cosines, "gender of the noun told": told},
-            )
-        ],
+        bars(
+            "From the adjective's vector, by layer",
+            ["embedding", *(str(i + 1) for i in range(n_layers))],
+            {"cosine of two vectors": cosines, "gender of the noun told": told},
+        ),
     )
 
 

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from transduce.inspection.claims import Result, bars, judge
+from transduce.inspection.claims import Result, bars, conclude, judge
 from transduce.inspection.claims.lab import Lab, mean, watched
 from transduce.model.attention import attention_weights
 
@@ -24,7 +24,7 @@ def run(lab: Lab, *, trained: bool = True, n_sentences: int = 60) -> Result:
                 )
     shares, control = {name: mean(values) for name, values in heads.items()}, mean(bare)
     n_high = sum(share > HALF for share in shares.values())
-    return Result(
+    return conclude(
         judge(control > 1 - HALF / 2, n_high == len(shares), n_high > HALF * len(shares)),
         f"In {n_high} of {len(shares)} heads of the encoder most words look at themselves most. Over all heads "
         f"{mean(list(shares.values())):.0%} of words do, from {min(shares.values()):.0%} to {max(shares.values()):.0%}.",
@@ -32,13 +32,11 @@ def run(lab: Lab, *, trained: bool = True, n_sentences: int = 60) -> Result:
         "words do: so it is in the picture of the text, which has no matrices yet.",
         ("head", "words that look at themselves most"),
         [*shares.items(), ("no matrices (control)", control)],
-        [
-            bars(
-                "Share of words that look at themselves most (layer.head; none: no matrices, the control)",
-                [name.replace("layer ", "").replace(", head ", ".") for name in shares] + ["none"],
-                {"": [*shares.values(), control]},
-            )
-        ],
+        bars(
+            "Share of words that look at themselves most (layer.head; none: no matrices, the control)",
+            [name.replace("layer ", "").replace(", head ", ".") for name in shares] + ["none"],
+            {"": [*shares.values(), control]},
+        ),
     )
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from transduce.decode.forced import twin
-from transduce.inspection.claims import Result, judge, lines
+from transduce.inspection.claims import Result, conclude, judge, lines
 from transduce.inspection.claims.lab import Exam, Lab, examine, mean, watched
 from transduce.inspection.edits import Edit
 from transduce.inspection.record import places, watch
@@ -38,7 +38,7 @@ def run(lab: Lab, *, muted: bool = True, n_sentences: int = 100) -> Result:
     kinds = sorted({*jobs.values()})
     together = n_together > len(heads) / 2
     is_most = (n_alone > len(heads) / 2, together, len(kinds) > 2)
-    return Result(
+    return conclude(
         judge(most_first[len(heads) // 2] < whole.sentences / 2, *is_most),
         f"Of {len(heads)} heads {n_alone} can be muted one at a time and at least {1 - ALONE:.0%} of translations "
         f"stay the same; muted together, the least needed first, {n_together} can go before more than "
@@ -49,13 +49,11 @@ def run(lab: Lab, *, muted: bool = True, n_sentences: int = 100) -> Result:
         "translations as they were: heads are not all alike.",
         ("head", "mostly looks at", "translations unchanged without it", "loss without it"),
         [(spoken(*each), jobs[each], exam.sentences, exam.loss) for each, exam in alone.items()],
-        [
-            lines(
-                "Translations unchanged, by heads removed",
-                range(len(heads) + 1),
-                {"least needed first": least_first, "most needed first": most_first},
-            )
-        ],
+        lines(
+            "Translations unchanged, by heads removed",
+            range(len(heads) + 1),
+            {"least needed first": least_first, "most needed first": most_first},
+        ),
     )
 
 

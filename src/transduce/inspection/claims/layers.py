@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from transduce.decode.forced import twin
-from transduce.inspection.claims import Result, bars, judge
+from transduce.inspection.claims import Result, bars, conclude, judge
 from transduce.inspection.claims.lab import Lab, examine, watched
 
 
@@ -25,7 +25,7 @@ def run(lab: Lab, *, early: bool = True, exchanged: bool = True, n_sentences: in
         stack = swapped.decoder.layers
         stack[0], stack[n_layers - 1] = stack[n_layers - 1], stack[0]
     whole, other = examine(model, examples), examine(swapped, examples)
-    return Result(
+    return conclude(
         judge(shares[-1] > 0.5, shares[0] < shares[-1] - 0.2, other.pieces < whole.pieces - 0.2),
         f"Read off after layer 1, {shares[0]:.0%} of the model's own pieces are predicted, after layer {n_layers} "
         f"{shares[-1]:.0%} (by definition: there the model's own answer is read).",
@@ -36,11 +36,9 @@ def run(lab: Lab, *, early: bool = True, exchanged: bool = True, n_sentences: in
             *((f"after layer {i + 1}", share) for i, share in enumerate(shares)),
             ("first and last layer exchanged (control)", other.pieces),
         ],
-        [
-            bars(
-                "Share of the model's own pieces predicted",
-                [f"layer {i + 1}" for i in range(n_layers)] + ["exchanged"],
-                {"": [*shares, other.pieces]},
-            )
-        ],
+        bars(
+            "Share of the model's own pieces predicted",
+            [f"layer {i + 1}" for i in range(n_layers)] + ["exchanged"],
+            {"": [*shares, other.pieces]},
+        ),
     )

@@ -6,7 +6,7 @@ import math
 import torch
 from torch import Tensor
 
-from transduce.inspection.claims import Result, bars, judge
+from transduce.inspection.claims import Result, bars, conclude, judge
 from transduce.inspection.claims.lab import Lab, grammar, mean
 from transduce.inspection.claims.similar_words import kinds
 from transduce.model.attention import attention_weights
@@ -18,7 +18,7 @@ def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False, 
     """softmax(X X^T / sqrt(d)) on word vectors: how much weight does a noun give to other nouns, a verb to other verbs?"""
     here, control = (related(lab, is_own, n_sentences) for is_own in (meaningful, control_meaningful))
     is_near = here[0] > MORE * control[0]
-    return Result(
+    return conclude(
         judge(control[0] < MORE * control[1], here[0] > MORE * here[1]),
         "With no matrix at all, a word gives another word of its class (noun, adjective, verb, name) "
         f"{here[0] / here[1]:.2f} times the weight of a word of another class: "
@@ -29,13 +29,11 @@ def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False, 
         "learnt and in the vectors, attention only reads it.",
         ("word vectors", "weight on a word of the same class", "of another class", "on itself"),
         [("the model's", *here), ("exchanged at random (control)", *control)],
-        [
-            bars(
-                "Mean weight on another word",
-                ["same class", "another class"],
-                {"the model's vectors": here[:2], "exchanged at random": control[:2]},
-            )
-        ],
+        bars(
+            "Mean weight on another word",
+            ["same class", "another class"],
+            {"the model's vectors": here[:2], "exchanged at random": control[:2]},
+        ),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from transduce.inspection.claims import Result, judge, lines
+from transduce.inspection.claims import Result, conclude, judge, lines
 from transduce.inspection.claims.lab import Lab
 from transduce.inspection.claims.layers_beside import D_MODEL, WINDOW, Lstm, Recurrent, SelfAttention
 
@@ -28,7 +28,7 @@ def run(lab: Lab, *, window: int | None = None, recurrent: bool = True) -> Resul
     attention, vanishing, exploding, lstm, control = ratios.values()
     reaches = all(0.1 < ratio < 10 for ratio in attention)
     failures = [min(vanishing) < GONE, max(exploding) > BURST, min(lstm) < GONE]
-    return Result(
+    return conclude(
         judge(control[-1] < GONE and any(failures), *(reaches and fails for fails in failures)),
         f"At length {LENGTHS[-1]} the first word still moves the last answer of self-attention "
         f"{attention[-1]:.2f} times as much as the word before "
@@ -37,14 +37,12 @@ def run(lab: Lab, *, window: int | None = None, recurrent: bool = True) -> Resul
         f"Attention that sees {WINDOW} neighbours only needs many layers to reach so far: with two, {control[-1]:.2g}.",
         ("layer", *(f"length {n}" for n in LENGTHS)),
         [(name, *values) for name, values in ratios.items()],
-        [
-            lines(
-                "Gradient to the first input / to the last but one, by length",
-                LENGTHS,
-                {"self-attention": attention, "RNN 0.9": vanishing, f"RNN {GROWS}": exploding, "LSTM": lstm},
-                is_log=True,
-            )
-        ],
+        lines(
+            "Gradient to the first input / to the last but one, by length",
+            LENGTHS,
+            {"self-attention": attention, "RNN 0.9": vanishing, f"RNN {GROWS}": exploding, "LSTM": lstm},
+            is_log=True,
+        ),
     )
 
 

@@ -5,7 +5,7 @@ import copy
 import torch
 from torch import Tensor
 
-from transduce.inspection.claims import SHOWN, Result, bars, judge
+from transduce.inspection.claims import SHOWN, Result, bars, conclude, judge
 from transduce.inspection.claims.lab import Lab, grammar
 from transduce.inspection.record import bend
 from transduce.model import Transformer
@@ -24,7 +24,7 @@ def run(lab: Lab, *, order_counts: bool = False, control_knows_order: bool = Tru
         rows.append((what, *differences(lab, model, n_sentences)))
     (_, without, size), (_, with_them, _) = rows
     verdict = judge(with_them > OTHER * size, without < SAME * size)
-    return Result(
+    return conclude(
         verdict,
         f"Without positions, {n_sentences} shuffled sentences gave the same vectors as before, only in another "
         f"order: the largest difference is {without:.1e}, and the vectors' own numbers go up to {size:.1f}."
@@ -33,7 +33,7 @@ def run(lab: Lab, *, order_counts: bool = False, control_knows_order: bool = Tru
         f"With positions the same shuffling changes the vectors by up to {with_them:.2g}.",
         ("encoder", "largest difference after shuffling", "largest number"),
         rows,
-        [bars("Largest difference after shuffling", ["without", "with"], {"": [without, with_them]})],
+        bars("Largest difference after shuffling", ["without", "with"], {"": [without, with_them]}),
     )
 
 

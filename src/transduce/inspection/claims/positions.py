@@ -1,6 +1,6 @@
 """Learned positions do as well as sinusoids (Table 3, E); and what happens beyond the length of training?"""
 
-from transduce.inspection.claims import Result, bars, judge, toy
+from transduce.inspection.claims import Result, bars, conclude, judge, toy
 from transduce.inspection.claims.lab import TEST_SEED, Lab, apart, exam_set, examine, mean
 from transduce.inspection.claims.variants import SEEDS, Variants, has_learnt, losses, train_each
 from transduce.inspection.record import bend
@@ -40,7 +40,7 @@ def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS[:2]
     meant = [f"{name} ({min(each)} to {max(each)} words)" for name, each in zip(names, words, strict=True)]
     beyond = [f"{name.split(' (')[0]} {each[1]:.0%} and {each[2]:.0%}" for name, each in shares.items()]
     leads = all(shares["sinusoids"][i] > max(shares[name][i] for name in [*shares][1:]) for i in (1, 2))
-    return Result(
+    return conclude(
         judge(needed and has_learnt(exams["learned"]), equal, extrapolates),
         f"On sentences {meant[0]} sinusoids have a loss of {mean(sines):.3f}, learned positions "
         f"{mean(learned):.3f}: {'nearly the same' if equal else 'not the same'}. Right pieces on sentences that are "
@@ -54,5 +54,5 @@ def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS[:2]
             (name, mean(losses(each)), min(losses(each)), max(losses(each)), *shares[name])
             for name, each in exams.items()
         ],
-        [bars("Share of right pieces, by length of the sentences", names, shares)],
+        bars("Share of right pieces, by length of the sentences", names, shares),
     )

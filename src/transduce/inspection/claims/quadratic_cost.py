@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from transduce.inspection.claims import Result, judge, lines
+from transduce.inspection.claims import Result, conclude, judge, lines
 from transduce.inspection.claims.lab import Lab
 from transduce.inspection.claims.layers_beside import Recurrent, milliseconds
 from transduce.model.attention import attention_weights
@@ -30,7 +30,7 @@ def run(lab: Lab, *, window: int | None = None, control_window: int | None = WIN
     here, recurrent, control = (slope(values) for values in counts.values())
     equal = cross_over(*list(counts.values())[:2])
     is_quadratic, meets = abs(here - 2) < 0.1 and abs(slope(weights) - 2) < 0.1, abs(math.log2(equal / D_MODEL)) < 0.25
-    return Result(
+    return conclude(
         judge(abs(control - 1) < 0.1, is_quadratic, is_quadratic and meets),
         f"Twice the words cost self-attention {2**here:.2f} times the operations and {2 ** slope(weights):.2f} "
         f"times the bytes, an RNN {2**recurrent:.2f} times. With vectors of {D_MODEL}, both cost the same at {equal:.0f} words.",
@@ -41,15 +41,13 @@ def run(lab: Lab, *, window: int | None = None, control_window: int | None = WIN
             ("weights of self-attention, megabytes", *(value / 1e6 for value in weights)),
             ("self-attention, milliseconds", *times),
         ],
-        [
-            lines(
-                "Million operations, by words",
-                LENGTHS,
-                {name.split(" (")[0]: [value / 1e6 for value in values] for name, values in counts.items()},
-                is_log=True,
-            ),
-            lines("Milliseconds of self-attention, by words (noisy)", LENGTHS, {"": times}, is_log=True),
-        ],
+        lines(
+            "Million operations, by words",
+            LENGTHS,
+            {name.split(" (")[0]: [value / 1e6 for value in values] for name, values in counts.items()},
+            is_log=True,
+        ),
+        lines("Milliseconds of self-attention, by words (noisy)", LENGTHS, {"": times}, is_log=True),
     )
 
 

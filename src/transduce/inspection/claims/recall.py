@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transduce.config import ModelConfig
-from transduce.inspection.claims import Result, bars, judge
+from transduce.inspection.claims import Result, bars, conclude, judge
 from transduce.inspection.claims.lab import Lab
 from transduce.model import Transformer
 from transduce.text.vocabulary import EOS, SOS
@@ -51,7 +51,7 @@ def run(lab: Lab, *, lengths: tuple[int, ...] = LENGTHS, steps: int = 500, both_
     patient = recalled(last, lengths[-1], LONGER * steps, 0.003)
     is_lost = theirs[-1] < theirs[0] - CLEAR and theirs[-1] < ours[-1] - CLEAR
     stays_lost = is_lost and ours[-1] > 1 - CLEAR and patient < theirs[-1] + CLEAR
-    return Result(
+    return conclude(
         judge(theirs[0] > 1 - CLEAR, is_lost, stays_lost),  # what is near must be recalled
         f"Of {lengths[-1]} letters read, the LSTM ({sizes['LSTM']:,} weights) repeats {theirs[-1]:.0%} rightly "
         f"after the same {steps} steps of training as the Transformer ({sizes['Transformer']:,}), which repeats "
@@ -64,7 +64,7 @@ def run(lab: Lab, *, lengths: tuple[int, ...] = LENGTHS, steps: int = 500, both_
             *((str(n), *row) for n, *row in zip(lengths, ours, theirs, strict=True)),
             (f"{lengths[-1]}, {LONGER} times the steps", "", patient),
         ],
-        [bars("Share of letters repeated rightly, by letters read", lengths, shares)],
+        bars("Share of letters repeated rightly, by letters read", lengths, shares),
     )
 
 

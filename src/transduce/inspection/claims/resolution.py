@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transduce.config import ModelConfig
-from transduce.inspection.claims import Result, bars, judge
+from transduce.inspection.claims import Result, bars, conclude, judge
 from transduce.inspection.claims.lab import Lab
 from transduce.model.attention import MultiHeadAttention
 from transduce.model.positions import sinusoids
@@ -22,7 +22,7 @@ def run(lab: Lab, *, wanted: tuple[int, ...] = WANTED, steps: int = 500) -> Resu
     many = [learnt(n_heads, wanted, steps) for n_heads in HEADS]
     one = learnt(1, wanted[:1], steps)
     gains = max(many) - many[0] > CLEAR
-    return Result(
+    return conclude(
         judge(one > 1 - CLEAR, gains, gains and max(many) > 1 - CLEAR),
         f"Asked for {len(wanted)} neighbours at once, one head names {many[0]:.0%} of them; {HEADS[1]} heads "
         f"{many[1]:.0%}, {HEADS[2]} heads {many[2]:.0%}, "
@@ -34,7 +34,7 @@ def run(lab: Lab, *, wanted: tuple[int, ...] = WANTED, steps: int = 500) -> Resu
             *((str(h), float(len(wanted)), share) for h, share in zip(HEADS, many, strict=True)),
             ("1 (control)", 1.0, one),
         ],
-        [bars("Share of four neighbours named, by heads", HEADS, {"": many})],
+        bars("Share of four neighbours named, by heads", HEADS, {"": many}),
     )
 
 

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from transduce.inspection.claims import Result, judge, lines
+from transduce.inspection.claims import Result, conclude, judge, lines
 from transduce.inspection.claims.lab import Lab, grammar
 from transduce.inspection.trace import trace
 
@@ -28,7 +28,7 @@ def run(lab: Lab, *, scaled: bool = True, control_scaled: bool = False) -> Resul
     ]
     rows.append(("trained heads of the model, divided", sum(raw) / len(raw) / root, "", ""))
     labels = [str(d_k) for d_k in SIZES]
-    return Result(
+    return conclude(
         judge(saturates, stays),
         f"Divided by sqrt(d_k), scores spread by {here[0][0]:.2f} at d_k {SIZES[0]} and {here[-1][0]:.2f} at "
         f"{SIZES[-1]}; the largest weight "
@@ -39,16 +39,12 @@ def run(lab: Lab, *, scaled: bool = True, control_scaled: bool = False) -> Resul
         f"{control[-1][1]:.0%} of the weight, and the gradient falls from {control[0][2]:.3f} to {control[-1][2]:.4f}.",
         ("scores", "spread (standard deviation)", "largest weight", "gradient of the softmax"),
         rows,
-        [
-            lines(
-                "Spread of scores, by d_k", labels, {"divided": [x[0] for x in here], "not": [x[0] for x in control]}
-            ),
-            lines(
-                "Gradient of the softmax, by d_k",
-                labels,
-                {"divided": [x[2] for x in here], "not": [x[2] for x in control]},
-            ),
-        ],
+        lines("Spread of scores, by d_k", labels, {"divided": [x[0] for x in here], "not": [x[0] for x in control]}),
+        lines(
+            "Gradient of the softmax, by d_k",
+            labels,
+            {"divided": [x[2] for x in here], "not": [x[2] for x in control]},
+        ),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transduce.inspection.claims import Result, judge, lines
+from transduce.inspection.claims import Result, conclude, judge, lines
 from transduce.inspection.claims.lab import Lab
 from transduce.inspection.claims.layers_beside import D_MODEL, Recurrent, SelfAttention, milliseconds
 
@@ -32,7 +32,7 @@ def run(lab: Lab, *, one_by_one: bool = False, control_waits: bool = True, tries
         for name, layer in layers.items()
     }
     here, control, writing = chains.values()
-    return Result(
+    return conclude(
         judge(control[-1] > control[0], here[-1] == here[0]),
         f"With the words given, as in training, self-attention is a chain of {here[0]} operations at length "
         f"{LENGTHS[0]} and {here[-1]} at "
@@ -41,7 +41,7 @@ def run(lab: Lab, *, one_by_one: bool = False, control_waits: bool = True, tries
         f"The RNN's chain grows with the words: {control[0]} to {control[-1]}.",
         ("layer", *(f"chain at {n}" for n in LENGTHS), *(f"ms at {n}" for n in LENGTHS)),
         [(name, *map(float, chains[name]), *times[name]) for name in layers],
-        [
+        *[
             lines(
                 title,
                 LENGTHS,

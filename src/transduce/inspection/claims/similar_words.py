@@ -5,7 +5,7 @@ from functools import cache
 import torch
 from torch.nn import functional as F
 
-from transduce.inspection.claims import Result, bars, judge
+from transduce.inspection.claims import Result, bars, conclude, judge
 from transduce.inspection.claims.lab import Lab
 from transduce.text.grammar import lexicon
 
@@ -23,7 +23,7 @@ def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False) 
     """The trained word vectors: is a word's nearest neighbour of its own class, and a noun's of its own kind (animal, food)?"""
     here, control = (nearest(lab, is_own) for is_own in (meaningful, control_meaningful))
     finds_class, finds_kind = here[0] > 2 * control[0] and here[0] > 0.5, here[1] > 2 * control[1] and here[1] > 0.5
-    return Result(
+    return conclude(
         judge(control[0] < 0.6, finds_class, finds_kind),
         f"The nearest of {here[4]:.0f} words is of the same class (noun, verb, adjective, name) for {here[0]:.0%} "
         "of words, and for a noun of the same kind (animal, food, place, ...) for "
@@ -37,13 +37,11 @@ def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False) 
             "between classes",
         ),
         [("the model's", *here[:4]), ("exchanged at random (control)", *control[:4])],
-        [
-            bars(
-                "Share of words whose nearest word is of the same",
-                ["class", "kind (nouns)"],
-                {"the model's vectors": here[:2], "exchanged": control[:2]},
-            )
-        ],
+        bars(
+            "Share of words whose nearest word is of the same",
+            ["class", "kind (nouns)"],
+            {"the model's vectors": here[:2], "exchanged": control[:2]},
+        ),
     )
 
 

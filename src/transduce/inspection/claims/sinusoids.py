@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from transduce.inspection.claims import Result, judge, lines
+from transduce.inspection.claims import Result, conclude, judge, lines
 from transduce.inspection.claims.lab import Lab
 from transduce.model.positions import sinusoids
 
@@ -18,7 +18,7 @@ def run(lab: Lab, *, table: str = "sinusoids", control_table: str = "random") ->
     fits, control_fits = ([misfit(each, k) for k in SHIFTS] for each in (here, control))
     (near, scatter), (control_near, _) = by_distance(here), by_distance(control)
     is_linear, says_distance = max(fits) < EXACT, scatter < EXACT and near[1] > near[20] > near[100]
-    return Result(
+    return conclude(
         judge(min(control_fits) > ROUGH, is_linear and says_distance),
         f"One matrix moves every position by {SHIFTS[-1]} with a relative error of {fits[-1]:.0e}. The dot "
         "product of two positions depends on "
@@ -27,13 +27,11 @@ def run(lab: Lab, *, table: str = "sinusoids", control_table: str = "random") ->
         f"For random vectors no such matrix exists: the relative error is {min(control_fits):.2f} or more.",
         ("shift k", "relative error, sinusoids", "relative error, random vectors (control)"),
         [(str(k), *errors) for k, *errors in zip(SHIFTS, fits, control_fits, strict=True)],
-        [
-            lines(
-                "Dot product of two positions, by distance",
-                range(0, 120, 4),
-                {"sinusoids": near[:120:4], "random vectors": control_near[:120:4]},
-            )
-        ],
+        lines(
+            "Dot product of two positions, by distance",
+            range(0, 120, 4),
+            {"sinusoids": near[:120:4], "random vectors": control_near[:120:4]},
+        ),
     )
 
 

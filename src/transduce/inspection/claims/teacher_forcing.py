@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from transduce.decode.forced import twin
-from transduce.inspection.claims import Result, bars, judge
+from transduce.inspection.claims import Result, bars, conclude, judge
 from transduce.inspection.claims.lab import Lab, grammar
 from transduce.inspection.record import watch
 from transduce.model import Transformer
@@ -20,20 +20,18 @@ def run(lab: Lab, *, mask: bool = True, control_mask: bool = False, n_sentences:
         [differ(lab.translator.model, *each, has_mask) for each in steps] for has_mask in (mask, control_mask)
     )
     n_steps = sum(target.shape[1] for _, target, _ in steps)
-    return Result(
+    return conclude(
         judge(max(control) > OTHER, max(here) < SAME),
         f"In {n_sentences} translations, {n_steps} steps, one pass over all pieces gives the logits of the single "
         f"steps within {max(here):.1e}.",
         f"Without the mask the one pass sees what it should predict, and the logits differ by up to {max(control):.1f}.",
         ("one pass over the target", "largest difference of a logit", "steps"),
         [("with the mask", max(here), n_steps), ("without it (control)", max(control), n_steps)],
-        [
-            bars(
-                "Largest difference, by sentence",
-                [str(i + 1) for i in range(n_sentences)],
-                {"with the mask": here, "without": control},
-            )
-        ],
+        bars(
+            "Largest difference, by sentence",
+            [str(i + 1) for i in range(n_sentences)],
+            {"with the mask": here, "without": control},
+        ),
     )
 
 

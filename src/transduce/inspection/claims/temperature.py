@@ -6,7 +6,7 @@ import torch
 
 from transduce.decode.how import Sampling
 from transduce.decode.sample import reshape_distribution
-from transduce.inspection.claims import Result, bars, judge
+from transduce.inspection.claims import Result, bars, conclude, judge
 from transduce.inspection.claims.lab import Lab, grammar, watched
 
 TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -31,7 +31,7 @@ def run(lab: Lab, *, applied: bool = True, n_sentences: int = 20) -> Result:
     moved = torch.log_softmax(logits + 3.0, dim=-1)  # the control: all scores raised, which says nothing
     control = -(moved.exp() * moved).nan_to_num().sum(dim=-1).mean().item()
     is_ordered = min(steps) > 0 and min(kept) == 1
-    return Result(
+    return conclude(
         judge(abs(control - plain) < 1e-3, is_ordered, equal[0] > equal[-1]),
         f"Over {len(logits)} steps the mean entropy is {entropies[0]:.3f} nats at temperature {TEMPERATURES[0]}, "
         f"{entropies[2]:.3f} at 1 and "
@@ -43,12 +43,10 @@ def run(lab: Lab, *, applied: bool = True, n_sentences: int = 20) -> Result:
             *((f"{t:g}", *row) for t, *row in zip(TEMPERATURES, entropies, kept, equal, strict=True)),
             ("3 added to all scores (control)", control, 1.0, ""),
         ],
-        [
-            bars(
-                "Mean entropy of the next piece, nats, by temperature",
-                [f"{t:g}" for t in TEMPERATURES],
-                {"": entropies},
-            ),
-            bars("Share of draws equal to greedy search", [f"{t:g}" for t in TEMPERATURES], {"": equal}),
-        ],
+        bars(
+            "Mean entropy of the next piece, nats, by temperature",
+            [f"{t:g}" for t in TEMPERATURES],
+            {"": entropies},
+        ),
+        bars("Share of draws equal to greedy search", [f"{t:g}" for t in TEMPERATURES], {"": equal}),
     )
