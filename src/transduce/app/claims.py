@@ -14,15 +14,10 @@ from rich.table import Table
 from transduce.app.claims_page import claims_page, written
 from transduce.config import nearest
 from transduce.errors import UsageError
-from transduce.inspection.claims import TEXTS, Claim, Result, Verdict, claims
+from transduce.inspection.claims import TEXTS, VERDICTS, Claim, Result, claims
 
 LOOKS_INTO = {"yours": "any", "grammar": "en-it", "own": ""}
-STYLES: Mapping[Verdict, str] = {
-    "shown": "green",
-    "shown in part": "yellow",
-    "not at this scale": "dim",
-    "refuted": "red",
-}
+STYLES = dict(zip(VERDICTS, ("green", "yellow", "dim", "red"), strict=True))
 
 
 def list_claims(as_json: bool) -> None:

@@ -11,12 +11,7 @@ MEANS: Mapping[Verdict, str] = {
     "not at this scale": "the experiment cannot tell: the effect is smaller than chance here, or the control does not behave",
     "refuted": "the numbers say otherwise",
 }
-COLOUR: Mapping[Verdict, str] = {
-    "shown": "good",
-    "shown in part": "half",
-    "not at this scale": "quiet",
-    "refuted": "bad",
-}
+COLOUR = dict(zip(VERDICTS, ("good", "half", "quiet", "bad"), strict=True))
 
 
 def claims_page(results: Mapping[str, Result], about: str, command: str, date: str) -> str:

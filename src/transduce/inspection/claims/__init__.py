@@ -98,9 +98,8 @@ class Claim:
     seeds: str
     station: str  # of the page of `transduce inspect` where it can be seen; empty: nowhere
     is_fast: bool
-    model: Literal[
-        "yours", "grammar", "own"
-    ]  # looks into: any given model, one that knows the grammar, only models of its own
+    # What it looks into: any given model, one that knows the grammar, only models of its own.
+    model: Literal["yours", "grammar", "own"]
 
     def run(self, lab: "Lab", **cause: object) -> Result:
         """Make the experiment."""

@@ -19,9 +19,8 @@ def run(lab: Lab, *, averaged: bool = True, seeds: tuple[int, ...] = SEEDS) -> R
     model = copy.deepcopy(trained[0].translator.model)
 
     def loss(*weights: dict[str, Tensor]) -> float:
-        model.load_state_dict(
-            average(weights) if averaged else weights[-1], strict=False
-        )  # a shared matrix is there once
+        # Not strict: a shared matrix is there once.
+        model.load_state_dict(average(weights) if averaged else weights[-1], strict=False)
         return examine(model, exam_set()).loss
 
     singles = [[loss(weights) for weights in each.kept[-LAST:]] for each in trained]

@@ -15,13 +15,12 @@ def run(lab: Lab, *, trained: bool = True, n_sentences: int = 60) -> Result:
     bare: list[float] = []
     for found in watched(lab.translator.model, lab.answers(n_sentences)):
         x = found["enc.0.self.in"][None, None]
-        plain = attention_weights(x, x)[0]
-        bare.append(on_diagonal(plain[0])[0])
+        plain = attention_weights(x, x)[0, 0]
+        bare.append(on_diagonal(plain))
         for at in (name for name in found if name.startswith("enc") and name.endswith(".self.weights")):
             for head, weights in enumerate(found[at]):
-                heads.setdefault(f"layer {int(at.split('.')[1]) + 1}, head {head + 1}", []).append(
-                    on_diagonal(weights if trained else plain[0])[0]
-                )
+                name = f"layer {int(at.split('.')[1]) + 1}, head {head + 1}"
+                heads.setdefault(name, []).append(on_diagonal(weights if trained else plain))
     shares, control = {name: mean(values) for name, values in heads.items()}, mean(bare)
     n_high = sum(share > HALF for share in shares.values())
     return conclude(
@@ -40,7 +39,7 @@ def run(lab: Lab, *, trained: bool = True, n_sentences: int = 60) -> Result:
     )
 
 
-def on_diagonal(weights: Tensor) -> tuple[float, float]:
-    """The share of rows whose largest weight is on the diagonal, and the mean weight there."""
+def on_diagonal(weights: Tensor) -> float:
+    """The share of rows whose largest weight is on the diagonal."""
     rows = weights.argmax(dim=-1)
-    return (rows == rows.new_tensor(range(len(rows)))).float().mean().item(), weights.diagonal().mean().item()
+    return (rows == rows.new_tensor(range(len(rows)))).float().mean().item()

@@ -84,10 +84,9 @@ def places_looked_at(weights: Tensor) -> dict[str, float]:
     rows, columns = (torch.arange(n) for n in weights.shape)
     offset = columns[None, :] - rows[:, None]
     per_row = {
-        f"{name}": (weights * (offset == k)).sum(dim=1)
-        for k, name in ((0, "the same place"), (-1, "the place before"), (1, "the place after"))
-    }
-    per_row |= {
+        "the same place": (weights * (offset == 0)).sum(dim=1),
+        "the place before": (weights * (offset == -1)).sum(dim=1),
+        "the place after": (weights * (offset == 1)).sum(dim=1),
         "the last piece": weights[:, -1],
         "the first piece": weights[:, 0],
         "one word": weights.max(dim=1).values,

@@ -3,7 +3,6 @@
 import math
 
 import torch
-from torch import Tensor
 
 from transduce.inspection.claims import Result, conclude, judge, lines
 from transduce.inspection.claims.lab import Lab, grammar
@@ -56,9 +55,5 @@ def spread(d_k: int, is_scaled: bool) -> tuple[float, float, float]:
     scores = (q @ k.transpose(1, 2))[:, 0] / (math.sqrt(d_k) if is_scaled else 1.0)
     weights = torch.softmax(scores, dim=-1)
     jacobian = torch.diag_embed(weights) - weights[:, :, None] * weights[:, None, :]
-    return scores.std().item(), largest(weights), jacobian.flatten(start_dim=1).norm(dim=1).mean().item()
-
-
-def largest(weights: Tensor) -> float:
-    """The mean of each row's largest weight."""
-    return weights.max(dim=-1).values.mean().item()
+    largest, size = weights.amax(dim=-1), jacobian.flatten(start_dim=1).norm(dim=1)
+    return scores.std().item(), largest.mean().item(), size.mean().item()

@@ -1,6 +1,7 @@
 """How many steps must wait for the one before: a recurrent layer one a word, attention none."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,10 +18,7 @@ def run(lab: Lab, *, one_by_one: bool = False, control_waits: bool = True, tries
     """Count the longest chain of operations that need each other's result; time is shown beside it but decides nothing."""
     torch.manual_seed(1)
     attention, recurrent = SelfAttention(n_layers=1), Recurrent() if control_waits else SelfAttention(n_layers=1)
-
-    def write(x: Tensor) -> Tensor:
-        return word_by_word(attention, x)
-
+    write = partial(word_by_word, attention)
     layers: dict[str, Callable[[Tensor], Tensor]] = {
         "self-attention, all words given": write if one_by_one else attention,
         "plain RNN (control)": recurrent,

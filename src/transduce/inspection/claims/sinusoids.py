@@ -53,6 +53,5 @@ def by_distance(table: Tensor) -> tuple[list[float], float]:
     """The mean dot product at each distance, and how much those of one distance scatter, at most, for the nearest 100."""
     products = table @ table.T
     diagonals = [products.diagonal(k) for k in range(N_POSITIONS - 2)]
-    return [each.mean().item() for each in diagonals], max(each.std().item() for each in diagonals[:100]) / products[
-        0, 0
-    ].item()
+    scatter = max(each.std().item() for each in diagonals[:100])
+    return [each.mean().item() for each in diagonals], scatter / products[0, 0].item()
