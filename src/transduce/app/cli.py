@@ -52,7 +52,7 @@ Assignments = Annotated[Texts, Option("--set", metavar="SECTION.KEY=VALUE", help
 Engine = Literal["auto", "torch", "ctranslate2"]
 Precision = Literal["float32", "bf16", "int8"]
 Kind = Literal["self", "cross", "enc"]
-References = Annotated[list[Path] | None, Option(help="the right translations; repeat it for several", metavar="FILE")]
+References = Annotated[list[Path] | None, File(help="the right translations; repeat it for several")]
 Tokenize = Annotated[str, Option(help="sacreBLEU's: 13a, intl, char, zh, none (text already tokenised)")]
 Json = Annotated[bool, Option("--json", help="for programs: one JSON object a line")]
 
@@ -197,8 +197,8 @@ def train(
     if text and languages is not None:
         raise UsageError("--languages is for sentence pairs: a text has no two sides")
     both = _fields(fields, pairs or valid_pairs)
-    files = [each or () for each in (source, target, pairs, text, valid_source, valid_target, valid_pairs)]
-    check_stdin_is_read_once(*files)
+    files = _files(source, target, pairs, text, valid_source, valid_target, valid_pairs)
+    source, target, pairs, text, valid_source, valid_target, valid_pairs = files
     _ignore("SIGPIPE")
     _ignore("SIGHUP")
     settings = _layers(config, assignments, languages)
@@ -219,20 +219,8 @@ def train(
         return
     from transduce.app.run import train as train_run
 
-    train_run(
-        run,
-        source or (),
-        target or (),
-        valid_source or (),
-        valid_target or (),
-        preset,
-        settings,
-        _stderr(),
-        pairs=pairs or (),
-        valid_pairs=valid_pairs or (),
-        fields=both,
-        start=start,
-    )
+    train_these = partial(train_run, run, pairs=pairs, valid_pairs=valid_pairs, fields=both, start=start)
+    train_these(source, target, valid_source, valid_target, preset, settings, _stderr())
 
 
 def _train_together(processes: int) -> None:
@@ -378,11 +366,11 @@ def inspect(
 
 @app.command()
 def claims(
-    names: Annotated[list[str] | None, typer.Argument(help="claims to test; left out, they are listed")] = None,
+    names: Annotated[list[str] | None, Argument(help="claims to test; left out, they are listed")] = None,
     model: Model = None,
-    fast: Annotated[bool, typer.Option("--fast", help="those that take about a minute together")] = False,
-    every: Annotated[bool, typer.Option("--all", help="every one: about a quarter of an hour")] = False,
-    html: Annotated[Path | None, typer.Option(help="write a page with all plots", metavar="FILE")] = None,
+    fast: Annotated[bool, Option("--fast", help="those that take about a minute together")] = False,
+    every: Annotated[bool, Option("--all", help="every one: about a quarter of an hour")] = False,
+    html: Annotated[Path | None, File(help="write a page with all plots")] = None,
     as_json: Json = False,
 ) -> None:
     """Test what the paper and the texts about it claim: experiments with a control, numbers and a verdict.
@@ -483,9 +471,9 @@ def generate(
 @app.command()
 def evaluate(
     reference: References = None,
-    source: Annotated[Path | None, typer.Option(help="text to translate with the model")] = None,
-    hypothesis: Annotated[Path | None, typer.Option(help="translations made elsewhere, instead of --source")] = None,
-    text: Annotated[Path | None, typer.Option(help="for a language model: the text to foretell")] = None,
+    source: Annotated[Path | None, Option(help="text to translate with the model")] = None,
+    hypothesis: Annotated[Path | None, Option(help="translations made elsewhere, instead of --source")] = None,
+    text: Annotated[Path | None, Option(help="for a language model: the text to foretell")] = None,
     model: Model = None,
     tokenize: Tokenize = "13a",
     beam: Beam = None,
@@ -529,19 +517,17 @@ def evaluate(
 def compare(
     system: Annotated[
         list[str] | None,
-        typer.Option(help="its translations, or a model folder; repeat it, the baseline first", metavar="NAME=FILE"),
+        Option(help="its translations, or a model folder; repeat it, the baseline first", metavar="NAME=FILE"),
     ] = None,
     reference: References = None,
-    source: Annotated[Path | None, typer.Option(help="the text that was translated, or shall be by a model")] = None,
+    source: Annotated[Path | None, Option(help="the text that was translated, or shall be by a model")] = None,
     train_source: Annotated[
-        Path | None, typer.Option(help="text the systems were trained on: scores by rare words and by overlap")
+        Path | None, Option(help="text the systems were trained on: scores by rare words and by overlap")
     ] = None,
-    train_target: Annotated[Path | None, typer.Option(help="its translation: the same for the reference")] = None,
-    rare: Annotated[int, typer.Option(min=0, help="a word is rare if training has it at most so often")] = 5,
+    train_target: Annotated[Path | None, Option(help="its translation: the same for the reference")] = None,
+    rare: Annotated[int, Option(min=0, help="a word is rare if training has it at most so often")] = 5,
     tokenize: Tokenize = "13a",
-    html: Annotated[
-        Path | None, typer.Option(help="write a page with the sentences side by side", metavar="FILE")
-    ] = None,
+    html: Annotated[Path | None, File(help="write a page with the sentences side by side")] = None,
     as_json: Json = False,
 ) -> None:
     """Compare systems on one test set: scores, and by two paired tests whether the differences are more than chance.
@@ -581,9 +567,10 @@ def doctor(
     from transduce.text.corpus import open_pairs
 
     both = _fields(fields, pairs or valid_pairs)
-    check_stdin_is_read_once(*(each or () for each in (source, target, pairs, valid_source, valid_target, valid_pairs)))
-    corpus = open_pairs(source or (), target or (), pairs or (), both)
-    held_out = [open_pairs(valid_source or (), valid_target or ())] if valid_source or valid_target else []
+    files = _files(source, target, pairs, valid_source, valid_target, valid_pairs)
+    source, target, pairs, valid_source, valid_target, valid_pairs = files
+    corpus = open_pairs(source, target, pairs, both)
+    held_out = [open_pairs(valid_source, valid_target)] if valid_source or valid_target else []
     held_out += [open_pairs(pairs=valid_pairs, fields=both)] if valid_pairs else []
     names = _two(languages, "--languages") if languages is not None else None
     run_doctor(corpus, held_out, names, write, html, as_json, _stderr())
@@ -610,9 +597,9 @@ def plan(
     from transduce.text.corpus import open_pairs
 
     both = _fields(fields, pairs)
-    check_stdin_is_read_once(source or (), target or (), pairs or ())
+    source, target, pairs = _files(source, target, pairs)
     _ignore("SIGPIPE")
-    corpus = open_pairs(source or (), target or (), pairs or (), both)
+    corpus = open_pairs(source, target, pairs, both)
     found = make_plan(corpus, preset, _layers(config, assignments, languages), seconds, _say())
     print(json.dumps(asdict(found)) if as_json else found.as_text())
 
@@ -645,6 +632,13 @@ def _layers(config: Path | None, assignments: list[str] | None, languages: str |
     if languages is not None:
         settings.append({"text": {"languages": _two(languages, "--languages")}})
     return settings
+
+
+def _files(*options: Texts) -> list[list[str]]:
+    """The files of each option; none, where it is left out. Standard input can serve one only."""
+    files = [each or [] for each in options]
+    check_stdin_is_read_once(*files)
+    return files
 
 
 def _fields(fields: str | None, tables: Texts) -> tuple[str, str] | None:
