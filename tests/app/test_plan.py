@@ -7,7 +7,7 @@ import pytest
 from tests.app.conftest import Run
 from transduce.app import plan as planning
 from transduce.app import prepare as preparing
-from transduce.app.plan import Head, make_plan, spell_time
+from transduce.app.plan import make_plan, spell_time
 from transduce.app.prepare import prepare
 from transduce.errors import DataError
 from transduce.text.corpus import Pair, PairList
@@ -34,7 +34,6 @@ def test_of_a_large_corpus_the_rest_is_counted_and_the_pieces_are_multiplied(mon
     assert part.pairs == 400
     assert part.tokens == pytest.approx(whole.tokens, rel=0.2)
     assert "about" in part.as_text().split("\n")[1]
-    assert len(list(Head(PAIRS, 7).read())) == 7
 
 
 def test_the_command_prints_the_plan_and_keeps_nothing(

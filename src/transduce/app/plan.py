@@ -5,7 +5,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,28 +17,11 @@ from transduce.app.run import make_model, settle_precision
 from transduce.config import Config, Layer
 from transduce.data.stream import Examples, Position, stream
 from transduce.hardware import keep_freed_memory
-from transduce.text.corpus import Pair, PairSource
-from transduce.text.files import Errors, Fingerprint
+from transduce.text.corpus import PairList, PairSource
 from transduce.training.step import Model, make_optimizer, update
 
 MOST_PAIRS = 200_000  # that are encoded for a plan; the rest is only counted
 WARM_STEPS = 3
-
-
-class Head:
-    """The first pairs of a source, under the name and with the languages of the whole."""
-
-    def __init__(self, pairs: PairSource, most: int) -> None:
-        self.name, self.languages = pairs.name, pairs.languages
-        self._pairs, self._most = pairs, most
-
-    def read(self, errors: Errors = "strict") -> Iterator[Pair]:
-        """The first pairs."""
-        return itertools.islice(self._pairs.read(errors), self._most)
-
-    def fingerprint(self) -> Fingerprint:
-        """None: what is made from a part is not kept."""
-        return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +98,12 @@ def make_plan(pairs: PairSource, preset: str | None, settings: Sequence[Layer], 
     """
     say(f"counting {pairs.name}")
     n_pairs = sum(not pair.is_blank for pair in pairs.read())
-    head = Head(pairs, MOST_PAIRS)
+    head = PairList([*itertools.islice(pairs.read(), MOST_PAIRS)], pairs.languages, pairs.name)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         inputs = inputs_of(head, None, settings)
         manifest = make_prepared(head, None, text_settings(settings), folder, inputs, say, n_pairs)
+        del head  # no longer needed, and large
         vocabularies = load_vocabularies(folder)
         scale = n_pairs / manifest["pairs"]
         n_rows, n_tokens = (round(total(manifest, name) * scale) for name in ("rows", "tokens"))

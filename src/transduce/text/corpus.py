@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 from transduce.errors import DataError, UsageError
 from transduce.text.drift import likely_drift
@@ -40,25 +40,6 @@ class Pair(NamedTuple):
     def is_blank(self) -> bool:
         """A side has nothing to read: the pair cannot be learnt from."""
         return not self.source or self.source.isspace() or not self.target or self.target.isspace()
-
-
-@runtime_checkable
-class PairSource(Protocol):
-    """Where pairs come from."""
-
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-
-    @property
-    def languages(self) -> Languages | None:
-        """The languages of source and target, if they can be told from the names of the files."""
-
-    def read(self, errors: Errors = "strict") -> Iterator[Pair]:
-        """All pairs in order, blank ones too."""
-
-    def fingerprint(self) -> Fingerprint:
-        """What is read, in order: which side it is, its name, its SHA-256."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +123,9 @@ class PairList:
         for pair in self.pairs:
             digest.update(json.dumps(pair[:2]).encode())
         return [["pairs", self.name, digest.hexdigest()]]
+
+
+PairSource = PairFiles | PairTables | PairList  # where pairs come from
 
 
 def open_pairs(
