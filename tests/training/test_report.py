@@ -12,7 +12,8 @@ def watch(tmp_path: Path, *, is_terminal: bool) -> str:
     """Ten steps of 1,000 tokens in half a second each, and a validation; what was written to the console."""
     written = io.StringIO()
     console = Console(file=written, force_terminal=is_terminal, width=120, color_system=None)
-    with Report(tmp_path / "metrics.jsonl", 10, console, log_every=5) as report:
+    report = Report(tmp_path / "metrics.jsonl", 10, console, log_every=5)
+    with report.bar:
         for step in range(1, 11):
             report.on_step(StepRow(step, epoch=0, loss=2.0 * step, rate=0.001, n_tokens=1000, seconds=0.5))
         report.on_validation(

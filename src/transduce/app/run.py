@@ -161,7 +161,8 @@ def train_folder(
     def write_page(rows: Sequence[Mapping[str, Any]]) -> None:
         replace_file(run / PAGE, training_page(run.name, rows, facts, to_toml(config)).encode())
 
-    with listening() as stop, Report(run / METRICS, config.train.steps, console, write_page=write_page) as report:
+    report = Report(run / METRICS, config.train.steps, console, write_page=write_page)
+    with listening() as stop, report.bar:
         observer = Film(with_board(report, run / BOARD), run / FILM, folder, probe)
         trained = train_rank(run, settled, folder.model, validate, observer, stop, ranks)
     folder.model.eval()

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -21,7 +20,7 @@ SAMPLE_WIDTH = 80
 
 
 class Report:
-    """Watches a training: an `Observer` that writes to stderr and to `metrics.jsonl`."""
+    """Watches a training: an `Observer` that writes to stderr and to `metrics.jsonl`; `with report.bar` shows the bar."""
 
     def __init__(
         self,
@@ -36,7 +35,7 @@ class Report:
         self._recent: deque[StepRow] = deque(maxlen=RECENT_STEPS)
         self._started = time.monotonic()
         self._has_failed = False
-        self._bar = Progress(
+        self.bar = Progress(
             TextColumn("step {task.completed:>6.0f}/{task.total:.0f}"),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[numbers]}"),
@@ -46,16 +45,7 @@ class Report:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._bar.add_task("training", total=n_steps, numbers="")
-
-    def __enter__(self) -> "Report":
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
+        self._task = self.bar.add_task("training", total=n_steps, numbers="")
 
     def on_start(self, saved: Path | None) -> None:
         """Remove the rows that will be written again."""
@@ -70,7 +60,7 @@ class Report:
         seconds = sum(each.seconds for each in self._recent)
         speed = sum(each.n_tokens for each in self._recent) / seconds if seconds else 0.0
         numbers = f"loss {loss:6.3f}   rate {row.rate:.1e}   {speed:7,.0f} tokens/s"
-        self._bar.update(self._task, completed=row.step, numbers=numbers)
+        self.bar.update(self._task, completed=row.step, numbers=numbers)
         if row.step % self._log_every == 0 or row.step == self._n_steps:
             self._write(step=row.step, epoch=row.epoch, loss=loss, rate=row.rate, tokens_per_second=speed)
 
