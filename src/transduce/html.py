@@ -60,11 +60,8 @@ def page(title: str, *content: object) -> str:
 
 def tiles(items: Iterable[tuple[object, object]]) -> Html:
     """Large numbers, each with what it counts."""
-    return element(
-        "div",
-        *(element("div", element("b", value), element("span", label), style="tile") for value, label in items),
-        style="tiles",
-    )
+    each = (element("div", element("b", value), element("span", label), style="tile") for value, label in items)
+    return element("div", *each, style="tiles")
 
 
 def table(headers: Sequence[object], rows: Iterable[Sequence[object]], numbers: Iterable[int] = ()) -> Html:

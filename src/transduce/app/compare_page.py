@@ -56,9 +56,8 @@ def compare_page(comparison: Comparison) -> str:
 def _parts(comparison: Comparison) -> Iterator[Html]:
     baseline, *others = comparison.systems
     n, n_references = len(comparison.references[0]), len(comparison.references)
-    yield element(
-        "h1", f"{others[0]} against {baseline}" if len(others) == 1 else f"{len(others) + 1} systems compared"
-    )
+    title = f"{others[0]} against {baseline}" if len(others) == 1 else f"{len(others) + 1} systems compared"
+    yield element("h1", title)
     many = "one reference" if n_references == 1 else f"{n_references} references"
     yield element("p", f"{n:,} sentences, {many} each. The baseline is ", element("b", baseline), ".", style="quiet")
     bleu = {row.system: row for row in comparison.compared if row.score.name == "BLEU"}
@@ -96,17 +95,10 @@ def _parts(comparison: Comparison) -> Iterator[Html]:
 
 def _headline(row: Compared, baseline: str) -> Html:
     said = {"better": "is better than", "worse": "is worse than"}.get(verdict(row), "cannot be told apart from")
-    return element(
-        "p",
-        *(
-            element("b", row.system),
-            " ",
-            element("span", said, style=STYLES.get(verdict(row), "")),
-            " ",
-            element("b", baseline),
-        ),
-        f": BLEU {row.difference:+.2f}, p {row.p_bootstrap:.4f} by bootstrap and {row.p_randomisation:.4f} by randomisation.",
-    )
+    marked = element("span", said, style=STYLES.get(verdict(row), ""))
+    sure = f"p {row.p_bootstrap:.4f} by bootstrap and {row.p_randomisation:.4f} by randomisation"
+    numbers = f": BLEU {row.difference:+.2f}, {sure}."
+    return element("p", element("b", row.system), " ", marked, " ", element("b", baseline), numbers)
 
 
 def _row(row: Compared) -> tuple[object, ...]:
@@ -142,18 +134,9 @@ def _sentences(comparison: Comparison, baseline: str, other: str) -> Iterator[Ht
     """What a system gained and lost against the baseline, most first."""
     wins, losses, ties = _gains(comparison, baseline, other)
     yield element("h2", f"{other}, sentence by sentence")
-    yield element(
-        "p",
-        "By chrF ",
-        element("b", other),
-        f" wins {len(wins):,} sentences, loses {len(losses):,} and ties {len(ties):,}. ",
-        "Marked against the reference: ",
-        element("ins", "words it has not"),
-        " and ",
-        element("del", "words that are missing"),
-        ".",
-        style="quiet",
-    )
+    counts = f" wins {len(wins):,} sentences, loses {len(losses):,} and ties {len(ties):,}. "
+    marks = element("ins", "words it has not"), " and ", element("del", "words that are missing"), "."
+    yield element("p", "By chrF ", element("b", other), counts, "Marked against the reference: ", *marks, style="quiet")
     for title, rows in ((f"Where {other} gains most", wins), (f"Where {other} loses most", losses)):
         cards = [_card(comparison, i, baseline, other) for i in rows[:MOST_SHOWN]]
         yield element("h3", title)
@@ -169,17 +152,10 @@ def _card(comparison: Comparison, i: int, baseline: str, other: str) -> Html:
     rows += [("reference", element("bdi", _cut(right))) for right in rights]
     rows += [(name, _marked(comparison.systems[name][i], rights)) for name in (baseline, other)]
     before, after = comparison.chrf[baseline][i], comparison.chrf[other][i]
-    return element(
-        "div",
-        element(
-            "p",
-            f"line {i + 1:,} \u00b7 chrF {before:.1f} \u2192 {after:.1f} \u00b7 ",
-            element("b", f"{after - before:+.1f}", style="good" if after > before else "bad"),
-            style="quiet",
-        ),
-        element("dl", *(join([element("dt", name), element("dd", text)]) for name, text in rows)),
-        style="card",
-    )
+    gain = element("b", f"{after - before:+.1f}", style="good" if after > before else "bad")
+    head = element("p", f"line {i + 1:,} \u00b7 chrF {before:.1f} \u2192 {after:.1f} \u00b7 ", gain, style="quiet")
+    texts = (join([element("dt", name), element("dd", text)]) for name, text in rows)
+    return element("div", head, element("dl", *texts), style="card")
 
 
 def _marked(hypothesis: str, references: Sequence[str]) -> Html:
