@@ -7,10 +7,10 @@ import numpy as np
 from transduce.data.batch import Example
 from transduce.data.sampler import Sampler
 from transduce.data.shards import Shards
-from transduce.data.stream import BLOCK
+from transduce.data.stream import BLOCK, Examples
 
 
-class EncodedPairs:
+class EncodedPairs(Examples):
     """Pairs as they were encoded once."""
 
     def __init__(self, shards: Shards) -> None:
@@ -18,9 +18,6 @@ class EncodedPairs:
 
     def __len__(self) -> int:
         return len(self._shards)
-
-    def expect(self, blocks: Sequence[int], epoch: int) -> None:
-        """Nothing needs to be made beforehand."""
 
     def block(self, number: int, epoch: int) -> Sequence[Example]:
         """The pairs of a block, the same in each epoch."""

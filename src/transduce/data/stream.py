@@ -35,13 +35,14 @@ class Examples(Protocol):
         """How many there are."""
 
     def expect(self, blocks: Sequence[int], epoch: int) -> None:
-        """Blocks that will be asked for soon."""
+        """Blocks that will be asked for soon, for whoever makes them; most have them already."""
+        return
 
     def block(self, number: int, epoch: int) -> Sequence[Example]:
         """The examples of a block."""
 
 
-class ExampleList:
+class ExampleList(Examples):
     """Examples that are in memory."""
 
     def __init__(self, examples: Sequence[Example]) -> None:
@@ -49,9 +50,6 @@ class ExampleList:
 
     def __len__(self) -> int:
         return len(self._examples)
-
-    def expect(self, blocks: Sequence[int], epoch: int) -> None:
-        """They are here already."""
 
     def block(self, number: int, epoch: int) -> Sequence[Example]:
         """The examples of a block, the same in each epoch."""
