@@ -9,17 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transduce.app.run import train
-    from transduce.checkpoint import ModelFolder
-    from transduce.config import Config, ModelConfig
-    from transduce.decode.generator import Generation, Generator
-    from transduce.decode.how import Sampling
-    from transduce.decode.load import load
-    from transduce.decode.translation import Translation
-    from transduce.decode.translator import Translator
-    from transduce.errors import TransduceError
-    from transduce.inspection.steps import time_steps
-    from transduce.inspection.trace import Trace, trace
+    from transduce.app.run import train as train
+    from transduce.checkpoint import ModelFolder as ModelFolder
+    from transduce.config import Config as Config
+    from transduce.config import ModelConfig as ModelConfig
+    from transduce.decode.generator import Generation as Generation
+    from transduce.decode.generator import Generator as Generator
+    from transduce.decode.how import Sampling as Sampling
+    from transduce.decode.load import load as load
+    from transduce.decode.translation import Translation as Translation
+    from transduce.decode.translator import Translator as Translator
+    from transduce.errors import TransduceError as TransduceError
+    from transduce.inspection.steps import time_steps as time_steps
+    from transduce.inspection.trace import Trace as Trace
+    from transduce.inspection.trace import trace as trace
 
 __version__ = "0.1.0"
 
@@ -40,22 +43,7 @@ _HOMES = {
     "train": "transduce.app.run",
 }
 
-__all__ = [
-    "Config",
-    "Generation",
-    "Generator",
-    "ModelConfig",
-    "ModelFolder",
-    "Sampling",
-    "Trace",
-    "TransduceError",
-    "Translation",
-    "Translator",
-    "load",
-    "time_steps",
-    "trace",
-    "train",
-]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
