@@ -37,9 +37,8 @@ def convert(model: "Transformer", folder: Path) -> None:
     _embed(spec.encoder, spec.encoder.embeddings[0], model.source_embedding)
     _embed(spec.decoder, spec.decoder.embeddings, model.target_embedding)
     spec.decoder.projection.weight = _numbers(model.logit_weight)
-    for ours, theirs in zip(model.encoder, spec.encoder.layer, strict=True):
-        _fill_layer(ours, theirs)
-    for ours, theirs in zip(model.decoder.layers, spec.decoder.layer, strict=True):
+    layers = zip([*model.encoder, *model.decoder.layers], [*spec.encoder.layer, *spec.decoder.layer], strict=True)
+    for ours, theirs in layers:
         _fill_layer(ours, theirs)
     if config.norm == "pre":
         _fill_norm(spec.encoder.layer_norm, model.encoder_norm)

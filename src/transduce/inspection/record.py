@@ -19,11 +19,9 @@ MOST_NUMBERS = 1 << 24  # logits of texts with a hidden piece that are computed 
 
 def places(model: Model) -> dict[str, int]:
     """The attentions of a model by name, with their number of heads, in the order of Figure 1."""
-    kinds = [("enc", "self")] if isinstance(model, Transformer) else []
-    kinds += [("dec", "self"), ("dec", "cross")] if isinstance(model, Transformer) else [("dec", "self")]
-    layers = range(model.config.n_layers)
-    found = [(f"{stack}.{i}.{kind}", stack) for i in layers for stack, kind in kinds]
-    return {at: model.config.n_heads for at, stack in sorted(found, key=lambda each: each[1], reverse=True)}
+    layers, n_heads = range(model.config.n_layers), model.config.n_heads
+    stacks = {"enc": ("self",), "dec": ("self", "cross")} if isinstance(model, Transformer) else {"dec": ("self",)}
+    return {f"{stack}.{i}.{kind}": n_heads for stack, kinds in stacks.items() for i in layers for kind in kinds}
 
 
 def bend(model: Model, edits: Sequence[Edit]) -> None:

@@ -58,12 +58,8 @@ class Cache:
         """
         layers = []
         for layer in self.layers:
-            target, source = layer.target, layer.source
-            if target is not None:
-                target = target.select(rows)
-            if source is not None and sentences is not None:
-                source = source.select(sentences)
-            layers.append(LayerCache(target, source))
+            source = layer.source if sentences is None else layer.source and layer.source.select(sentences)
+            layers.append(LayerCache(layer.target and layer.target.select(rows), source))
         mask = self.source_mask
         if mask is not None and sentences is not None:
             mask = mask[sentences]

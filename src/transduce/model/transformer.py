@@ -23,7 +23,7 @@ from transduce.model.positions import LearnedPositions, sinusoids
 class Embedding(nn.Module):
     """Pieces as vectors, scaled by sqrt(d_model), plus their positions, then dropout: sections 3.4, 3.5 and 5.4.
 
-    The matrix also is the linear map before the softmax (section 3.4): `logits`.
+    The matrix also is the linear map before the softmax (section 3.4): `logits` of a model.
     """
 
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
@@ -42,10 +42,6 @@ class Embedding(nn.Module):
             positions = self.positions(start, length)
         return self.dropout(F.embedding(ids, self.weight) * math.sqrt(d_model) + positions)
 
-    def logits(self, hidden: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
-        """How well each piece of the vocabulary fits: a dot product with its vector."""
-        return F.linear(hidden, self.weight)
-
 
 class Decoder(nn.Module):
     """The stack on the right of Figure 1, with or without attention to a source."""
@@ -61,9 +57,7 @@ class Decoder(nn.Module):
         source_mask: Bool[Tensor, "batch source"] | None = None,
     ) -> Cache:
         """The cache before the first target piece."""
-        layers = [
-            layer for layer in self.layers if isinstance(layer, DecoderLayer)
-        ]  # all of them, for the type checker
+        layers = (layer for layer in self.layers if isinstance(layer, DecoderLayer))  # all, for the type checker
         return Cache(tuple(layer.start(memory) for layer in layers), source_mask=source_mask)
 
     def forward(
@@ -124,8 +118,8 @@ class Transformer(nn.Module):
         return self.decoder(self.target_embedding(target, start=cache.length), cache)
 
     def logits(self, hidden: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
-        """Scores over the target vocabulary."""
-        return self.target_embedding.logits(hidden)
+        """How well each piece of the target vocabulary fits: a dot product with its vector."""
+        return F.linear(hidden, self.logit_weight)
 
     @property
     def logit_weight(self) -> Float[Tensor, "vocab d_model"]:
@@ -164,8 +158,8 @@ class LanguageModel(nn.Module):
         return self.decoder(self.embedding(target, start=cache.length), cache)
 
     def logits(self, hidden: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
-        """Scores over the vocabulary."""
-        return self.embedding.logits(hidden)
+        """How well each piece of the vocabulary fits: a dot product with its vector."""
+        return F.linear(hidden, self.logit_weight)
 
     @property
     def logit_weight(self) -> Float[Tensor, "vocab d_model"]:
