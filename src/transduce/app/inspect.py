@@ -70,9 +70,8 @@ def inspect(
         drawn = Console(record=True, file=io.StringIO(), color_system="truecolor", no_color=False, width=SVG_WIDTH)
         show(parts, drawn)
         picture = drawn.export_svg(title=f"transduce inspect {text!r}")
-        write(
-            svg, re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)
-        )  # the reader's own fonts: nothing is fetched
+        # The reader's own fonts: nothing is fetched.
+        write(svg, re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL))
     else:
         show(parts, Console())
 

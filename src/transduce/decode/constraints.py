@@ -108,10 +108,6 @@ class Demand:
         shared = path if any(term not in met for _, term in self._next.get(path, ())) else ()  # a longer one goes on
         return Progress(tail, met, first, shared, path, written + credit[0], total, credit=credit)
 
-    def is_met(self, progress: Progress) -> bool:
-        """Whether every term has been written."""
-        return len(progress.met) == len(self.terms)
-
     def needed(self, progress: Progress) -> int:
         """Pieces that must still be written; what has begun serves one term only."""
         depth, total, most_saved = len(progress.path), 0, 0
@@ -167,9 +163,8 @@ class Constraints:
     def __init__(self, demands: Sequence[Demand | None], max_lengths: Sequence[int]) -> None:
         self._demands = demands
         self._max_lengths = max_lengths
-        self._known: dict[tuple[int, Pieces], Progress] = {
-            (i, (SOS,)): Progress() for i in range(len(demands))
-        }  # progress follows from what was written
+        # Progress follows from what was written.
+        self._known: dict[tuple[int, Pieces], Progress] = {(i, (SOS,)): Progress() for i in range(len(demands))}
 
     def rule(self, rows: Rows, log_probs: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
         """Nobody ends before all terms are met, and nothing is written after which there is no room for those still missing."""
@@ -186,7 +181,7 @@ class Constraints:
                 growing = demand.goes_on()
                 growing[list(demand.wanted(progress.reopened(), room))] = False
                 log_probs[row].masked_fill_(growing, NEVER)
-            if demand.is_met(progress):
+            if len(progress.met) == len(demand.terms):
                 continue
             log_probs[row, EOS] = NEVER
             if room < demand.needed(progress._replace(path=())):

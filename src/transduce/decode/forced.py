@@ -26,9 +26,7 @@ class Forced:
     """A pair that was scored: the log-probability of each target piece, [EOS] last, and what it attended to."""
 
     log_probs: tuple[float, ...]
-    attention: Float[Tensor, "target source"] | None = (
-        None  # a row each piece with [EOS], a column each source piece with [EOS]
-    )
+    attention: Float[Tensor, "target source"] | None = None  # [EOS] is the last on both sides
 
 
 ModelT = TypeVar("ModelT", bound=nn.Module)

@@ -16,7 +16,7 @@ LOW, MIDDLE, HIGH = (
     (179, 88, 6),
     (247, 247, 247),
     (33, 102, 172),
-)  # orange, white, blue: apart for every eye, as on the page
+)  # orange, white, blue, as on the page: apart for every eye
 MOST_LABEL, MOST_ROW = 12, 16  # columns of the terminal that a piece may take, and the name of a row
 BAR = 24
 
@@ -139,15 +139,9 @@ def clean(text: str) -> str:
 
 def sign(x: float, is_share: bool) -> str:
     """A number as one character: tenths of a share, the direction of others."""
-    return (
-        (str(min(9, int(10 * x + 0.5))) if x >= 0.05 else ".")
-        if is_share
-        else "-"
-        if x < -0.3
-        else "+"
-        if x > 0.3
-        else "."
-    )
+    if is_share:
+        return str(min(9, int(10 * x + 0.5))) if x >= 0.05 else "."
+    return "-" if x < -0.3 else "+" if x > 0.3 else "."
 
 
 def paint(x: float, is_share: bool) -> str:

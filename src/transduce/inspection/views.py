@@ -167,11 +167,8 @@ def why(trace: Trace, choice: Choice) -> list[Part]:
         mine = trace.meta["steps"][t]["chosen"]
         other = next(i for i in probs.topk(2).indices.tolist() if i != mine)
         if "source" in trace.meta:
-            source, looked, harm = (
-                trace.meta["source"]["pieces"],
-                trace["align.attention"][t],
-                trace["align.occlusion"][t],
-            )
+            source = trace.meta["source"]["pieces"]
+            looked, harm = trace["align.attention"][t], trace["align.occlusion"][t]
             less = float(f"{harm.max().exp():.2g}")
             line += f'it looked {percent(float(looked.max()))} at "{source[looked.argmax()]}"; hiding "{source[harm.argmax()]}" '
             line += f'makes "{piece}" {less:,.{0 if less >= 10 else 1}f} times less likely; '

@@ -51,10 +51,8 @@ def _pieces(vocabulary: Vocabulary, kind: str) -> dict[str, Any]:
     reader = sentencepiece.SentencePieceProcessor(model_proto=vocabulary.model)
     listed = []
     for i in range(len(vocabulary)):
-        entry: list[Any] = [
-            reader.id_to_piece(i),
-            float(f"{reader.get_score(i):.9g}"),
-        ]  # nine digits tell float32 apart
+        score = float(f"{reader.get_score(i):.9g}")  # nine digits tell float32 apart
+        entry: list[Any] = [reader.id_to_piece(i), score]
         listed.append([*entry, "byte"] if reader.is_byte(i) else entry)
     first = reader.encode("a", out_type=str)[0]
     return {"kind": kind, "dummy_prefix": first.startswith("▁") or first == "<0xE2>", "pieces": listed}
