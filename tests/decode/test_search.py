@@ -10,9 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transduce.decode.rules import never
 from transduce.decode.sample import sampler
-from transduce.decode.search import Step, search
+from transduce.decode.search import NEVER, Rows, Step, search
 from transduce.decode.sentences import Hypothesis, Penalty, paper_penalty, power_penalty
 from transduce.text.vocabulary import EOS, SOS
 
@@ -108,8 +107,11 @@ def test_the_length_limit_ends_a_hypothesis_and_says_so() -> None:
 
 
 def test_a_forbidden_piece_is_never_written() -> None:
+    def never_5(rows: Rows, log_probs: torch.Tensor) -> torch.Tensor:
+        return log_probs.index_fill_(1, torch.tensor([5]), NEVER)
+
     for seed in range(10):
-        [found] = search(table_step, start(seed), [6], width=3, rules=[never(5)])
+        [found] = search(table_step, start(seed), [6], width=3, rules=[never_5])
         assert found
         assert all(5 not in hypothesis.ids for hypothesis in found)
 

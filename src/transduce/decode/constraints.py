@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from transduce.decode.search import NEVER, Candidates, Rows, top_k
@@ -59,8 +59,7 @@ class Demand:
     """The terms of one sentence."""
 
     def __init__(self, terms: Sequence[Wanted], words: Words) -> None:
-        self.terms = terms
-        self._words = words
+        self.terms, self.words = terms, words
         self._longest = 3 + max(len(target) for term in terms for target in term.targets)
         self._next: dict[Pieces, list[tuple[int, int]]] = {}  # path -> what may follow, and for which term
         for number, term in enumerate(self.terms):
@@ -82,16 +81,12 @@ class Demand:
             and (room is None or self.needed(progress._replace(path=(*path, piece))) <= room)
         }
 
-    def goes_on(self) -> Bool[Tensor, " vocab"]:
-        """The pieces that would lengthen the last word."""
-        return torch.tensor(self._words.goes_on)
-
     def advance(self, progress: Progress, piece: int, log_prob: float, attention: Sequence[float]) -> Progress:
         """The progress after one more piece, of this log-probability, written while the model attended to the source so."""
-        if self._words.goes_on[piece] and is_word_character(progress.tail[-1:]):
+        if self.words.goes_on[piece] and is_word_character(progress.tail[-1:]):
             progress = progress.reopened()
         met, written = progress.met, progress.written
-        tail = (progress.tail + self._words.surfaces[piece])[-self._longest :]
+        tail = (progress.tail + self.words.surfaces[piece])[-self._longest :]
         path, bonus = self._follow(progress, piece, attention)
         bonus = bonus - FORGIVEN * log_prob if path else 0.0
         done = [
@@ -178,7 +173,7 @@ class Constraints:
             room = self._max_lengths[sentence] - len(prefix) - 1  # after one more piece, [EOS] apart
             grows = progress.closing is not None and is_word_character(progress.tail[-1:])
             if grows and room < demand.needed(progress.reopened()._replace(path=())):
-                growing = demand.goes_on()
+                growing = torch.tensor(demand.words.goes_on)  # pieces that would lengthen the last word
                 growing[list(demand.wanted(progress.reopened(), room))] = False
                 log_probs[row].masked_fill_(growing, NEVER)
             if len(progress.met) == len(demand.terms):

@@ -16,20 +16,13 @@ from transduce.text.vocabulary import PAD, SOS, UNKNOWN
 
 LogProbs = Float[Tensor, "row vocab"]
 SPACES = re.compile(r"\s+")
+NO_TEXT = torch.tensor((PAD, SOS, UNKNOWN))
 MOST_SPACED = 64  # ways of putting spaces around the signs of a phrase
 
 
-def never(*pieces: int) -> Rule:
-    """Forbid pieces everywhere."""
-    columns = torch.tensor(pieces)
-
-    def rule(rows: Rows, log_probs: LogProbs) -> LogProbs:
-        return log_probs.index_fill_(1, columns, NEVER)
-
-    return rule
-
-
-only_text = never(PAD, SOS, UNKNOWN)  # a translation is made of text and ends in [EOS]
+def only_text(rows: Rows, log_probs: LogProbs) -> LogProbs:
+    """A translation is made of text and ends in [EOS]."""
+    return log_probs.index_fill_(1, NO_TEXT, NEVER)
 
 
 def begin_with(prefixes: Sequence[Sequence[int]], rules: Sequence[Rule]) -> Rule:
