@@ -22,11 +22,7 @@ Home = Literal["file", "server"]
 
 
 def export_html(
-    trace: Trace,
-    *,
-    branches: Sequence[Trace] = (),
-    weights: bytes | None = None,
-    film: bytes | None = None,
+    trace: Trace, *, branches: Sequence[Trace] = (), weights: bytes | None = None, film: bytes | None = None
 ) -> str:
     """A page that shows a trace, from disk and without a network."""
     data = [_data(trace.to_bytes(), 'id="trace"')]
@@ -53,15 +49,14 @@ def page_html(kind: Home = "server", data: Sequence[str] = (), film: bytes | Non
     )
     home = f'<script type="application/json" id="home">{json.dumps({"kind": kind})}</script>'
     page = (PAGE / "index.html").read_text(encoding="utf-8")
-    for old, new in (
-        (
-            '<meta charset="utf-8">',
-            f'<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{policy}">',
-        ),
-        ('<link rel="stylesheet" href="page.css">', f"<style>{style}</style>"),
-        ('<script type="module" src="app.js"></script>', f'<script type="module">{script}</script>'),
-        ("<!-- data -->", "\n".join((home, *data))),
-    ):
+    charset = '<meta charset="utf-8">'
+    parts = {
+        charset: f'{charset}\n<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        '<link rel="stylesheet" href="page.css">': f"<style>{style}</style>",
+        '<script type="module" src="app.js"></script>': f'<script type="module">{script}</script>',
+        "<!-- data -->": "\n".join((home, *data)),
+    }
+    for old, new in parts.items():
         assert page.count(old) == 1, f"index.html holds {old} once"
         page = page.replace(old, new)
     return page

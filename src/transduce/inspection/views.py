@@ -103,11 +103,10 @@ def alignment(trace: Trace, choice: Choice) -> list[Part]:
 def probs(trace: Trace, choice: Choice) -> list[Part]:
     """The likeliest pieces of a time step, or of each."""
     names = ["piece", "id", "logit", "probability"]
+    tops = [[[p, i, logit, x] for i, p, logit, x in step["top"]] for step in trace.meta["steps"]]
     return [
-        Listing(
-            f"step {t + 1}: {piece}", names, [[p, i, logit, x] for i, p, logit, x in step["top"]], bar="probability"
-        )
-        for t, (step, piece) in enumerate(zip(trace.meta["steps"], written(trace), strict=True))
+        Listing(f"step {t + 1}: {piece}", names, top, bar="probability")
+        for t, (top, piece) in enumerate(zip(tops, written(trace), strict=True))
         if choice.step in (None, t + 1)
     ]
 
@@ -120,16 +119,15 @@ def beam(trace: Trace, choice: Choice) -> list[Part]:
     below: dict[int, list[int]] = {}
     for number, node in enumerate(tree):
         below.setdefault(node["parent"], []).append(number)
+    names = ["piece", "log_prob", "score", "normalised", "state"]
     rows: list[list[Any]] = []
     stack = [(number, 0) for number in reversed(below[-1])]
     while stack:
         number, depth = stack.pop()
         node = tree[number]
-        rows.append(["  " * depth + node["piece"], *(node[n] for n in ("log_prob", "score", "normalised", "state"))])
+        rows.append(["  " * depth + node["piece"], *(node[name] for name in names[1:])])
         stack += [(child, depth + 1) for child in reversed(below.get(number, []))]
-    return [
-        Listing("the search: scores are log-probabilities", ["piece", "log_prob", "score", "normalised", "state"], rows)
-    ]
+    return [Listing("the search: scores are log-probabilities", names, rows)]
 
 
 def steps(trace: Trace, choice: Choice) -> list[Part]:
@@ -141,10 +139,8 @@ def steps(trace: Trace, choice: Choice) -> list[Part]:
         for t, (step, piece) in enumerate(zip(trace.meta["steps"], written(trace), strict=True))
         if choice.step in (None, t + 1)
     ]
-    source = trace.meta.get("source", trace.meta["target"])["text"]
-    return [
-        Listing(f"{source} -> {trace.meta['target']['text']}", ["step", "read", "written", "candidates", "bits"], rows)
-    ]
+    title = f"{trace.meta.get('source', trace.meta['target'])['text']} -> {trace.meta['target']['text']}"
+    return [Listing(title, ["step", "read", "written", "candidates", "bits"], rows)]
 
 
 def layers(trace: Trace, choice: Choice) -> list[Part]:
@@ -214,11 +210,8 @@ VIEWS: dict[str, View] = {
 def look(trace: Trace, view: str, choice: Choice) -> list[Part]:
     """A view of a trace; what the model does not have is refused."""
     model = trace.meta["model"]
-    for name, first, n in (
-        ("layer", 0, model["n_layers"]),
-        ("head", 0, model["n_heads"]),
-        ("step", 1, len(trace.meta["steps"])),
-    ):
+    counts = {"layer": (0, model["n_layers"]), "head": (0, model["n_heads"]), "step": (1, len(trace.meta["steps"]))}
+    for name, (first, n) in counts.items():
         given = getattr(choice, name)
         if given is not None and not first <= given < first + n:
             raise UsageError(f"--{name} {given}: here they go from {first} to {first + n - 1}")
