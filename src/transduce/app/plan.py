@@ -67,13 +67,10 @@ class Plan:
             ("train.steps", f"{train['steps']:,}"),
         ]
         rows = [(name, value + (f": {self.reasons[name]}" if name in self.reasons else "")) for name, value in rows]
+        speed = f"{self.tokens_per_second:,.0f} target pieces a second"
         rows += [
             ("memory", f"{self.memory_bytes / 1e6:,.0f} MB at its peak while measuring"),
-            (
-                "speed here",
-                f"{self.tokens_per_second:,.0f} target pieces a second, measured for {self.measured_seconds:.0f} s with "
-                f"{self.threads} threads",
-            ),
+            ("speed here", f"{speed}, measured for {self.measured_seconds:.0f} s with {self.threads} threads"),
             ("processes", self._about_processes()),
             ("an epoch", spell_time(self.seconds_per_epoch)),
             ("to the end", f"{spell_time(self.seconds_to_the_end)}, less if validation stops improving"),

@@ -96,12 +96,7 @@ def train_documents(
 
 
 def make_prepared(
-    source: TextSource,
-    settings: Sequence[Layer],
-    folder: Path,
-    inputs: Inputs,
-    say: Say,
-    vocabulary: Vocabulary | None = None,
+    source: TextSource, settings: Sequence[Layer], folder: Path, inputs: Inputs, say: Say, vocabulary: Vocabulary | None
 ) -> dict[str, Any]:
     """Read the text twice: to learn the pieces unless they are given, then to encode it."""
     asked = prepared.text_settings(settings)

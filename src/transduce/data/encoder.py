@@ -203,8 +203,7 @@ class Worker:
         answer = self._process.stdout.readline()
         if answer.strip() != b"done":
             reason = answer.decode(errors="replace").strip()
-            if not reason:
-                reason = f"it ended with code {self._process.wait()}, perhaps for want of memory"
+            reason = reason or f"it ended with code {self._process.wait()}, perhaps for want of memory"
             raise StorageError(
                 f"part {number} could not be encoded: {reason}; the same command continues where this stopped"
             )

@@ -38,9 +38,9 @@ class Recurrent(nn.Module):
 class Lstm(nn.Module):
     """PyTorch's own."""
 
-    def __init__(self, d_model: int = D_MODEL) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(d_model, d_model, batch_first=True)
+        self.lstm = nn.LSTM(D_MODEL, D_MODEL, batch_first=True)
 
     def forward(self, x: Tensor) -> Tensor:
         """The hidden states."""
@@ -51,14 +51,13 @@ class Lstm(nn.Module):
 class SelfAttention(nn.Module):
     """Layers of the encoder; with a window each position sees its neighbours only."""
 
-    def __init__(self, d_model: int = D_MODEL, n_layers: int = 2, window: int | None = None) -> None:
+    def __init__(self, n_layers: int = 2, window: int | None = None) -> None:
         super().__init__()
-        config = ModelConfig(d_model=d_model, d_ff=2 * d_model, n_heads=4, dropout=0.0)
-        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(n_layers))
-        self.window = window
-        for layer in self.layers:
-            assert isinstance(layer, EncoderLayer), "as made above"
+        config = ModelConfig(d_model=D_MODEL, d_ff=2 * D_MODEL, n_heads=4, dropout=0.0)
+        layers = [EncoderLayer(config) for _ in range(n_layers)]
+        for layer in layers:
             layer.self_attention.attend = scaled_dot_product_attention
+        self.layers, self.window = nn.ModuleList(layers), window
 
     def forward(self, x: Tensor) -> Tensor:
         """All positions at once."""

@@ -34,11 +34,10 @@ def generate(task: str, n: int, *, seed: int, split: Split = "train") -> Iterato
 def sentences(n: int, *, seed: int, split: Split = "train") -> Iterator[Sentence]:
     """English-Italian sentences: for training without any held-out combination, held-out ones with at least one."""
     rng = random.Random(seed)
-    made = 0
-    while made < n:
+    while n > 0:
         sentence = draw(rng)
         if any(map(_is_held_out, sentence.combinations)) == (split == "held-out") and not _is_never_said(sentence):
-            made += 1
+            n -= 1
             yield sentence
 
 
@@ -67,8 +66,7 @@ _is_held_out = cache(is_held_out)  # combinations come again and again
 def _sequences(task: str, n: int, seed: int, split: Split) -> Iterator[Pair]:
     """Letters, and the same letters as they are, backwards, or in alphabetical order."""
     rng = random.Random(seed)
-    made = 0
-    while made < n:
+    while n > 0:
         letters = rng.choices("abcdefghijklmnop", k=rng.randint(1, 10))
         source = " ".join(letters)
         if is_held_out(source) != (split == "held-out"):
@@ -78,5 +76,5 @@ def _sequences(task: str, n: int, seed: int, split: Split) -> Iterator[Pair]:
             order.reverse()
         elif task == "sort":
             order.sort(key=letters.__getitem__)
-        made += 1
+        n -= 1
         yield Pair(source, " ".join([letters[i] for i in order]), tuple(sorted((i, j) for j, i in enumerate(order))))
