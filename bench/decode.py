@@ -27,10 +27,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 PIECES = {"small": 8000, "base": 37_000}
-SENTENCES = {("small", 1): 32, ("small", 32): 192, ("base", 1): 8, ("base", 32): 64}
+SENTENCES = {  # so many that a round takes a second or more, and all of them 20 minutes at most
+    ("small", 1, "greedy"): 64,
+    ("small", 1, "beam4"): 32,
+    ("small", 32, "greedy"): 960,
+    ("small", 32, "beam4"): 192,
+    ("base", 1, "greedy"): 8,
+    ("base", 1, "beam4"): 8,
+    ("base", 32, "greedy"): 64,
+    ("base", 32, "beam4"): 64,
+}
 ROUNDS = 5  # unless --rounds says otherwise
 BEAMS = {"greedy": 1, "beam4": 4}
-PARTS = {f"{shape}-{batch}-{how}": (shape, batch, how) for shape, batch in SENTENCES for how in BEAMS}
+PARTS = {"-".join(map(str, part)): part for part in SENTENCES}
 END, EXTRA_LENGTH = 20, 50  # pieces after which translations end, about; how much longer than a source they may be
 BATCH = 32
 FITTED, PIECE_SIZE, STEEPNESS = 64, 0.3, 4.0  # see fit_end: sentences it looks at, and its settings
@@ -283,7 +292,7 @@ def peak_memory() -> int:
 
 def serve(side: str, part: str, folder: Path) -> None:
     """One side: translate as many sentences as each line says; answer with seconds, pieces, memory and the translations."""
-    shape, batch, how = PARTS[part]
+    _, batch, how = PARTS[part]
     beam = BEAMS[how]
     if side.startswith("ours"):
         _, engine, precision = {DEFAULT: "ours auto float32"}.get(side, side).split()
@@ -293,7 +302,7 @@ def serve(side: str, part: str, folder: Path) -> None:
     else:
         _, precision, way = side.split()
         translate = direct(folder, beam, precision, way)
-    texts = json.loads((folder / "sentences.json").read_text())[: SENTENCES[shape, batch]]
+    texts = json.loads((folder / "sentences.json").read_text())[: SENTENCES[PARTS[part]]]
     for line in sys.stdin:
         asked = texts[: json.loads(line)["sentences"]]
         calls = [[text] for text in asked] if batch == 1 else [asked]
@@ -343,14 +352,14 @@ class Side:
 
 def fastest(name: str, part: str, folder: Path) -> Side:
     """CTranslate2 driven directly, in the fastest of the ways to use the cores; the other processes are ended."""
-    shape, batch, _ = PARTS[part]
+    _, batch, _ = PARTS[part]
     sides = [Side(f"{name} {way}", part, folder) for way in WAYS[batch]]
     for side in sides:
         side.round(WARM[batch])
     speed = dict.fromkeys(sides, 0.0)
     for _ in range(TRIALS):
         for side in sides:
-            speed[side] = max(speed[side], side.round(SENTENCES[shape, batch]))
+            speed[side] = max(speed[side], side.round(SENTENCES[PARTS[part]]))
     best = max(sides, key=lambda side: speed[side])
     show(
         part=part, side=name, chosen=best.name, **{side.name.split()[-1]: round(value) for side, value in speed.items()}
@@ -363,8 +372,8 @@ def fastest(name: str, part: str, folder: Path) -> Side:
 
 def compare(part: str, folder: Path, rounds: int) -> None:
     """All sides of a part, one round each in turn."""
-    shape, batch, _ = PARTS[part]
-    n = SENTENCES[shape, batch]
+    _, batch, _ = PARTS[part]
+    n = SENTENCES[PARTS[part]]
     names = [TORCH, DEFAULT, INT8, HUGGING_FACE]
     names += [TORCH_BF16, HUGGING_FACE_BF16] if has_bfloat16() else []
     sides = {name: fastest(name, part, folder) for name in (DIRECT, DIRECT_INT8)}

@@ -219,8 +219,20 @@ def train(
         return
     from transduce.app.run import train as train_run
 
-    train_these = partial(train_run, run, pairs=pairs, valid_pairs=valid_pairs, fields=both, start=start)
-    train_these(source, target, valid_source, valid_target, preset, settings, _stderr())
+    train_run(
+        run,
+        source,
+        target,
+        valid_source,
+        valid_target,
+        preset,
+        settings,
+        _stderr(),
+        pairs=pairs,
+        valid_pairs=valid_pairs,
+        fields=both,
+        start=start,
+    )
 
 
 def _train_together(processes: int) -> None:

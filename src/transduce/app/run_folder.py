@@ -90,7 +90,8 @@ def check_same_settings(run: Path, config: Config) -> None:
         return
     changed = differences(resolve(read_toml(run / SETTINGS)).model_dump(), config.model_dump())
     if changed:
-        further = f"; a finished model is trained further in a new folder by --from {run}" * (run / MODEL).exists()
+        is_finished = (run / MODEL).exists()
+        further = f"; a finished model is trained further in a new folder by --from {run}" if is_finished else ""
         raise OutputError(
             f"{run} already holds another run: {'; '.join(changed)}. Choose a new folder, or the old settings{further}"
         )
