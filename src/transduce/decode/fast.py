@@ -24,7 +24,8 @@ from transduce.text.vocabulary import EOS, SPECIAL_PIECES
 if TYPE_CHECKING:
     import transduce.decode.engines
 
-MOST_SENTENCES = {"float32": 48, "int8": 32}  # of a batch: more are slower
+FEW, MOST_HYPOTHESES = 48, {"float32": 320, "int8": 48}  # of a batch: sentences at least, hypotheses at most
+EACH = 3  # batches for each worker, if they are not too small: one takes longer than another
 NO_PENALTY = 1e-9  # instead of 0, at which CTranslate2 stops at the first hypothesis that ends
 
 
@@ -96,7 +97,8 @@ class FastEngine:
     def begin(self, sentences: Sequence[Sentence], how: How) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Begin a search that goes on by itself; the numbers of sentences and their hypotheses come as batches end."""
         limits = [min(limit(sentence, how, self._config), POSITIONS) for sentence in sentences]
-        batches = schedule(sentences, how.width, self.n_threads, MOST_SENTENCES[self.precision])
+        some = min(len(sentences) // (EACH * self.n_threads), MOST_HYPOTHESES[self.precision] // how.width)
+        batches = schedule(sentences, how.width, self.n_threads, max(some, FEW))
         alone = len(batches) == 1 and self.precision == "float32"  # products in int8 are too small to share
         translator = self._open((1, self.n_threads) if alone else (self.n_threads, 1))
         waiting = [(batch, self._begin(translator, sentences, batch, limits, how)) for batch in batches]
