@@ -1,6 +1,8 @@
 """What lies under results/ is what its pages say, as far as that can be told without the data."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,3 +39,13 @@ def test_the_multi30k_model_translates_a_caption(engine: str) -> None:
     [found] = translator.translate(["a man is riding a bike ."])
     assert found.text.startswith("ein mann fährt")
     assert found.flags == ()
+
+
+def test_the_translation_nearest_to_its_reference_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "right").write_text("zwei hunde laufen im schnee\nein mann schläft\n")
+    lists = (
+        "0 ||| zwei hunde sind da ||| -0.1\n0 ||| zwei hunde laufen im park ||| -0.2\n1 ||| ein mann schläft ||| -0.1\n"
+    )
+    command = [sys.executable, str(MULTI30K / "nearest.py"), str(tmp_path / "right")]
+    done = subprocess.run(command, input=lists.encode(), capture_output=True, check=True)
+    assert done.stdout.decode() == "zwei hunde laufen im park\nein mann schläft\n"
