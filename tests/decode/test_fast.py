@@ -304,3 +304,37 @@ def test_both_engines_rank_by_the_same_penalty(alpha: float) -> None:
         assert ours.text == theirs.text
         n_pieces = len(folder.target_vocabulary.encode(ours.text)) + 1
         assert ours.score == pytest.approx(theirs.score, abs=1e-4 * n_pieces ** (1 - alpha))
+
+
+@pytest.mark.parametrize(
+    ("flags", "before", "asked"),
+    [
+        ("fpu avx2", None, None),
+        (" ".join(sorted(fast.WIDE - {"avx512_bf16"})), None, None),
+        (" ".join(sorted(fast.WIDE)), None, "AVX512"),
+        (" ".join(sorted(fast.WIDE)), "GENERIC", "GENERIC"),
+        (None, None, None),
+    ],
+)
+def test_wide_kernels_are_asked_for_where_they_pay_and_never_against_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: str | None, before: str | None, asked: str | None
+) -> None:
+    monkeypatch.setenv("CT2_FORCE_CPU_ISA", before or "")
+    if before is None:
+        monkeypatch.delenv("CT2_FORCE_CPU_ISA")
+    if flags is not None:
+        (tmp_path / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
+    fast.ask_for_wide_kernels(tmp_path / "cpuinfo")
+    assert os.environ.get("CT2_FORCE_CPU_ISA") == asked
+
+
+def test_ctranslate2_hears_which_kernels_are_wanted() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "CT2_FORCE_CPU_ISA"}
+    environment["CT2_VERBOSE"] = "1"
+    program = (
+        "import transduce, os; transduce.load(engine='ctranslate2').translate(['I sleep']);"
+        "print(os.environ.get('CT2_FORCE_CPU_ISA'))"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert ("Selected ISA: AVX512" in done.stderr) == (done.stdout.strip() == "AVX512")

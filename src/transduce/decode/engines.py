@@ -110,9 +110,8 @@ class TorchEngine:
         bf16 = precision == "bf16"
         self.models = [copy.deepcopy(model).to(torch.bfloat16) for model in models] if bf16 else list(models)
         self._pool: ThreadPoolExecutor | None = None
-        self._forbid = lru_cache(maxsize=1)(
-            lambda phrases: forbid(phrases, self.words)
-        )  # slow to make, the same for all batches
+        # Slow to make, the same for all batches.
+        self._forbid = lru_cache(maxsize=1)(lambda phrases: forbid(phrases, self.words))
         self._pack = lru_cache(maxsize=len(models))(lambda model, versions: pack(model))
         keep_freed_memory()
 

@@ -4,6 +4,7 @@ It is given what it does exactly as the reference does; what it cannot say exact
 in a beam, or holds a special piece) is searched again by the reference.
 """
 
+import contextlib
 import importlib.util
 import math
 import os
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 FEW, MOST_HYPOTHESES = 48, {"float32": 320, "int8": 48}  # of a batch: sentences at least, hypotheses at most
 EACH = 3  # batches for each worker, if they are not too small: one takes longer than another
 NO_PENALTY = 1e-9  # instead of 0, at which CTranslate2 stops at the first hypothesis that ends
+# What CTranslate2's AVX512 kernels need and, last, a sign of processors that do not slow down for them.
+WIDE = {"avx512f", "avx512cd", "avx512vl", "avx512bw", "avx512dq", "avx512_bf16"}
 
 
 def is_installed() -> bool:
@@ -66,6 +69,14 @@ def n_cores() -> int:
     return int(told) if told.isdecimal() and int(told) else count_cores()
 
 
+def ask_for_wide_kernels(processor: Path = Path("/proc/cpuinfo")) -> None:
+    """Have CTranslate2 use its AVX512 kernels where they pay. It does so only if told, before it is first used."""
+    with contextlib.suppress(OSError):  # not Linux
+        lines = processor.read_text(encoding="utf-8").splitlines()
+        if any(set(line.split()) >= WIDE for line in lines if line.startswith("flags")):
+            os.environ.setdefault("CT2_FORCE_CPU_ISA", "AVX512")
+
+
 class FastEngine:
     """Search by CTranslate2, one worker a core."""
 
@@ -82,6 +93,7 @@ class FastEngine:
         self.precision = precision
         self.n_threads = n_threads or n_cores()
         self._names = names(max(len(folder.source_vocabulary), len(folder.target_vocabulary)))
+        ask_for_wide_kernels()
         self._find = partial(find_converted, folder, say)
         self._where = self._find()
         self._loaded: dict[tuple[int, int], Any] = {}  # by workers and threads of each, when the first sentences come
@@ -166,7 +178,8 @@ def _read(result: Any, how: How, most: int) -> list[Hypothesis]:
         ids = tuple(map(int, pieces))
         is_whole = ids[-1] == EOS and len(ids) <= most
         text = ids[: len(ids) - 1 if is_whole else most - 1]
-        if not (is_whole or how.width == 1) or any(i < len(SPECIAL_PIECES) for i in text) or not math.isfinite(score):
+        is_special = bool(text) and min(text) < len(SPECIAL_PIECES)
+        if not (is_whole or how.width == 1) or is_special or not math.isfinite(score):
             return []
         found.append(Hypothesis(text, score * len(ids) ** how.config.alpha, score, truncated=not is_whole))
     return found

@@ -293,7 +293,7 @@ class Translator:
 
     def _parts(self, texts: Sequence[str], how: How) -> Iterator[list[Part]]:
         """Each text as parts that the model can take: most are one, a blank text has none."""
-        most = self.most_pieces()
+        most, longest, positions = self.most_pieces(), self._longest_run, self._most_positions
         prefixes = [how.prefix] * len(texts) if isinstance(how.prefix, str) else how.prefix
         if len(prefixes) != len(texts):
             raise UsageError(f"{len(prefixes)} prefixes for {len(texts)} texts: wanted one each, or one for all")
@@ -306,14 +306,12 @@ class Translator:
                 encoded = self._encode([segment.text for segment in segments])
             parts: list[Part] = []
             for segment, ids in zip(segments, encoded, strict=bool(segments)):
-                if not 0 < len(ids) <= self._longest_run:
+                if not 0 < len(ids) <= longest:
                     parts.append(Part(*segment, None))
                     continue
                 begin = self.target_vocabulary.encode(self.clean(prefix)) if prefix.strip() and not parts else []
-                if len(begin) >= self._most_positions:
-                    raise UsageError(
-                        f"a prefix of {len(begin)} pieces: this model writes at most {self._most_positions - 1}"
-                    )
+                if len(begin) >= positions:
+                    raise UsageError(f"a prefix of {len(begin)} pieces: this model writes at most {positions - 1}")
                 found = [*(how.glossary.find(segment.text) if how.glossary is not None else ())]
                 free = [each for each in (protected(segment.text) if how.protect else ()) if not _overlaps(each, found)]
                 found += free  # what the glossary has is seen to already
@@ -367,11 +365,10 @@ class Translator:
         how: How,
     ) -> Translation:
         """One result from the results of its parts."""
-        searched = [(part.sentence, found[part.sentence][0]) for part in parts if part.sentence is not None]
-        texts = [
-            self._text(found[part.sentence][0].ids) if part.sentence is not None else one_line(part.text)
-            for part in parts
-        ]
+        sentences = [part.sentence for part in parts if part.sentence is not None]
+        bests = [found[sentence][0] for sentence in sentences]
+        written = iter(bests)
+        texts = [one_line(part.text) if part.sentence is None else self._text(next(written).ids) for part in parts]
         text = "".join(each + one_line(part.gap) for each, part in zip(texts, parts, strict=True))
         missing = tuple(
             term.source
@@ -389,27 +386,27 @@ class Translator:
             "control_characters": clean != source and CONTROL.search(source) is not None,
             "unseen_words": unseen,
         }
-        source_ids = [i for sentence, _ in searched for i in sentence.ids]
-        target_ids = [i for _, best in searched for i in best.ids]
+        source_ids = [i for sentence in sentences for i in sentence.ids]
+        target_ids = [i for best in bests for i in best.ids]
         length = doubts.wrong_length(source_ids, target_ids)
         flags = {
             "invalid_characters": "\ufffd" in clean,
-            "truncated": any(best.truncated for _, best in searched),
+            "truncated": any(best.truncated for best in bests),
             "unknown_characters": unknown,
             "repetition": doubts.loops(target_ids) and not doubts.loops(source_ids),
             "not_translated": any(part.text and part.sentence is None for part in parts),
             "copied": doubts.is_copy(clean, text),
             "too_short": length == "too_short",
             "too_long": length == "too_long",
-            "low_confidence": any(doubts.is_unsure(best.log_prob, len(best.ids) + 1) for _, best in searched),
+            "low_confidence": any(doubts.is_unsure(best.log_prob, len(best.ids) + 1) for best in bests),
             "missing_term": missing,
         }
         alternatives: tuple[Alternative, ...] = ()
-        if len(searched) == len(parts) == 1 and (how.n_best > 1 or how.alternatives):
-            listed = found[searched[0][0]][: how.alternatives or how.n_best]
+        if len(sentences) == len(parts) == 1 and (how.n_best > 1 or how.alternatives):
+            listed = found[sentences[0]][: how.alternatives or how.n_best]
             alternatives = tuple(Alternative(self._text(each.ids), each.score) for each in listed)
-        n_pieces = len(target_ids) + len(searched)
-        total = sum(best.log_prob for _, best in searched)
+        n_pieces = len(target_ids) + len(bests)
+        total = sum(best.log_prob for best in bests)
         translation = Translation(
             source,
             text,
@@ -426,9 +423,7 @@ class Translator:
         return self._detailed(
             translation,
             [
-                part.text
-                if part.sentence is None
-                else (part.sentence.ids, found[part.sentence][0].ids, forced[part.sentence])
+                part.text if (one := part.sentence) is None else (one.ids, found[one][0].ids, forced[one])
                 for part in parts
             ],
         )
