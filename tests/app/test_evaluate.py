@@ -104,7 +104,7 @@ def test_what_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     files = {"one": ["a"], "two": ["a", "b"], "empty": [], "seven": ["a"] * 7, "void": [""] * 7}
-    for name, lines in {**files, "gaps": ["a", " ", *["a"] * 4, ""]}.items():
+    for name, lines in {**files, "gaps": ["a", "\u200b \u00a0", *["a"] * 4, ""]}.items():
         write(Path(name), *lines)
     found, out, err = transduce("evaluate", *command)
     assert (found, out) == (code, "")

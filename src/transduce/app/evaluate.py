@@ -112,7 +112,7 @@ def read_test_set(references: Sequence[Path], others: Sequence[Path]) -> tuple[l
                 "line n of one must belong to line n of the other"
             )
     for path, each in zip(references, lines, strict=False):
-        blank = [str(number) for number, line in enumerate(each, start=1) if not line.strip()]
+        blank = [str(n) for n, line in enumerate(each, start=1) if not any(c.isprintable() and c != " " for c in line)]
         if blank:
             more = f" and {len(blank) - MOST_NAMED:,} more" if len(blank) > MOST_NAMED else ""
             raise DataError(
