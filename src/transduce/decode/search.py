@@ -21,7 +21,6 @@ from transduce.text.vocabulary import EOS, SOS
 NEVER = float("-inf")
 BLOCK = 64  # pieces whose best is looked at first, where the vocabulary has many
 
-
 CacheT = TypeVar("CacheT", bound="Selectable")
 
 

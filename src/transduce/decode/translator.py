@@ -6,9 +6,9 @@ to itself without it.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transduce.checkpoint import ModelFolder
 from transduce.config import DecodeConfig, resolve
@@ -35,8 +35,7 @@ LONGEST_PIECE = 16  # characters, as SentencePiece has it
 MOST_CHARACTERS = LONGEST_PIECE * (MOST_PIECES + 1)  # what has more, has too many pieces in any case
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A text, or a part of one that was too long: what is searched, and the terms to be seen to."""
 
     text: str
@@ -297,7 +296,11 @@ class Translator:
         prefixes = [how.prefix] * len(texts) if isinstance(how.prefix, str) else how.prefix
         if len(prefixes) != len(texts):
             raise UsageError(f"{len(prefixes)} prefixes for {len(texts)} texts: wanted one each, or one for all")
+        is_plain = not (how.has_terms or how.prefix or how.sampling)
         for number, (text, whole, prefix) in enumerate(zip(texts, self._encode(texts), prefixes, strict=True)):
+            if is_plain and 0 < len(whole) <= most and text.strip():  # nearly always, and both engines wait for it
+                yield [Part(text, "", Sentence(tuple(whole)))]
+                continue
             segments, encoded = [Segment(text, "")], [whole]
             if not text.strip():
                 segments = []

@@ -23,8 +23,6 @@ IN_PART: Verdict = "shown in part"
 NOT_HERE: Verdict = "not at this scale"
 REFUTED: Verdict = "refuted"
 VERDICTS: tuple[Verdict, ...] = (SHOWN, IN_PART, NOT_HERE, REFUTED)
-
-
 TEXTS = (
     "Texts that explain the paper: T1 a journal-club note; T2 a long walk-through with training and inference; T3 a study "
     "log on the Illustrated Transformer; T4 an introduction, part 2; T5 a plain-words breakdown."
