@@ -35,6 +35,7 @@ def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
     chosen = marks[aligns]
     best = max(marks, key=marks.__getitem__)
     enough = max(GOOD, control + BETTER)
+    short = [name.replace("layer ", "").replace(", head ", ".").replace(", heads averaged", ".m") for name in marks]
     return conclude(
         judge(control < 1 - BETTER, chosen > enough, marks[best] > enough),
         f"In the layer whose weights this program takes as alignment ({aligns}) the most attended source word is the "
@@ -45,8 +46,7 @@ def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
         [*marks.items(), ("the word at the same place (control)", control)],
         bars(
             "Share of target words whose right source word is found (layer.head; m: heads averaged; place: control)",
-            [name.replace("layer ", "").replace(", head ", ".").replace(", heads averaged", ".m") for name in marks]
-            + ["place"],
+            [*short, "place"],
             {"": [*marks.values(), control]},
         ),
     )

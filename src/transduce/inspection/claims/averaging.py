@@ -28,23 +28,18 @@ def run(lab: Lab, *, averaged: bool = True, seeds: tuple[int, ...] = SEEDS) -> R
     mixed = loss(*(each.kept[-1] for each in trained))
     beats_mean = sum(whole < mean(each) for whole, each in zip(together, singles, strict=True))
     beats_last = sum(whole < each[-1] for whole, each in zip(together, singles, strict=True))
+    means = [mean(each) for each in singles]
+    rows = [(f"seed {seed}", *each, whole) for seed, each, whole in zip(seeds, singles, together, strict=True)]
+    losses = {"mean loss of the five": means, "loss of their averaged weights": together}
     return conclude(
         judge(mixed > 2 * mean(together), beats_mean == len(seeds), beats_last == len(seeds)),
         f"The averaged weights of the last {LAST} checkpoints are better than the last one in {beats_last} of "
         f"{len(seeds)} trainings and better than the mean loss of the {LAST} in {beats_mean}: {mean(together):.3f} "
-        f"against {mean([each[-1] for each in singles]):.3f} "
-        f"and {mean([mean(each) for each in singles]):.3f}; the best single one has "
+        f"against {mean([each[-1] for each in singles]):.3f} and {mean(means):.3f}; the best single one has "
         f"{mean([min(each) for each in singles]):.3f} on average.",
         f"Averaging models of different trainings gives {mixed:.2f}: averaging by itself does no good, "
         "checkpoints of one training lie close together.",
         ("training", *(f"checkpoint {i + 1}" for i in range(LAST)), "their averaged weights"),
-        [
-            *((f"seed {seed}", *each, whole) for seed, each, whole in zip(seeds, singles, together, strict=True)),
-            ("different seeds (control)", *[""] * LAST, mixed),
-        ],
-        bars(
-            "Loss on unseen sentences",
-            [f"seed {seed}" for seed in seeds],
-            {"mean loss of the five": [mean(each) for each in singles], "loss of their averaged weights": together},
-        ),
+        [*rows, ("different seeds (control)", *[""] * LAST, mixed)],
+        bars("Loss on unseen sentences", [f"seed {seed}" for seed in seeds], losses),
     )

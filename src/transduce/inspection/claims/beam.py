@@ -27,6 +27,7 @@ def run(lab: Lab, *, widths: tuple[int, ...] = WIDTHS, n_sentences: int = 150) -
         for name, results in found.items()
         for width, row in zip(widths, results, strict=True)
     ]
+    titles = {"Share of sentences scored higher than greedy, by beam": 0, "Share of exact translations, by beam": 2}
     first, last = found["half-trained small model"][0], found["half-trained small model"][-1]
     finds, helps = max(row[0] for row in found["half-trained small model"]) > 0.02, by_chance(gained, lost) < CHANCE
     return conclude(
@@ -43,10 +44,7 @@ def run(lab: Lab, *, widths: tuple[int, ...] = WIDTHS, n_sentences: int = 150) -
         rows,
         *[
             bars(title, widths, {name: [row[:3][place] for row in results] for name, results in found.items()})
-            for title, place in (
-                ("Share of sentences scored higher than greedy, by beam", 0),
-                ("Share of exact translations, by beam", 2),
-            )
+            for title, place in titles.items()
         ],
     )
 

@@ -18,6 +18,7 @@ def run(lab: Lab, *, mask: bool = True, control_mask: bool = False) -> Result:
     (change, gradient, by_place), (control_change, control_gradient, control_by_place) = (
         leaks(lab.translator.model, has_mask) for has_mask in (mask, control_mask)
     )
+    title = "Largest change of earlier logits, by the place that was exchanged"
     return conclude(
         judge(min(control_change, control_gradient) > SEEN, change == gradient == 0),
         f"Another piece at any of {LENGTH - 1} places changes the logits before it by {change:.2g}"
@@ -25,20 +26,12 @@ def run(lab: Lab, *, mask: bool = True, control_mask: bool = False) -> Result:
         f"Without the mask the same change is seen: {control_change:.2g} in the logits, gradient {control_gradient:.2g}.",
         ("decoder", "largest change of an earlier logit", "largest gradient from an earlier answer"),
         [("with the mask", change, gradient), ("without it (control)", control_change, control_gradient)],
-        bars(
-            "Largest change of earlier logits, by the place that was exchanged",
-            range(1, LENGTH),
-            {"with the mask": by_place, "without": control_by_place},
-        ),
+        bars(title, range(1, LENGTH), {"with the mask": by_place, "without": control_by_place}),
     )
 
 
 def leaks(model: Transformer, has_mask: bool) -> tuple[float, float, list[float]]:
-    """The largest change and the largest gradient from a later place to an earlier answer, and the changes by place.
-
-    The answer is projected on a random direction before its gradient is taken: a plain sum behind LayerNorm has hardly any,
-    whatever leaks.
-    """
+    """The largest change and the largest gradient from a later place to an earlier answer, and the changes by place."""
     model = twin(model)
     watch(model, [] if has_mask else [{"op": "no_mask"}], None)
     random = torch.Generator().manual_seed(1)
@@ -54,7 +47,7 @@ def leaks(model: Transformer, has_mask: bool) -> tuple[float, float, list[float]
     handle = model.target_embedding.register_forward_hook(keep)
     hidden, _ = model.decode(target, cache)
     handle.remove()
-    direction = torch.randn(hidden.shape[-1], generator=random)
+    direction = torch.randn(hidden.shape[-1], generator=random)  # a plain sum behind LayerNorm has hardly any gradient
     gradient = 0.0
     for i in range(LENGTH - 1):
         (towards,) = torch.autograd.grad((hidden[0, i] * direction).sum(), read[0], retain_graph=True)

@@ -25,6 +25,7 @@ def run(lab: Lab, *, shared: bool = True, n_sentences: int = 60) -> Result:
         }
     shares = {name: (found == written).float().mean().item() for name, found in by.items()}
     dot, distance, angle, control = shares.values()
+    labels = ["dot product", "distance", "angle", "step before"]
     return conclude(
         judge(control < 0.5, dot == 1, dot == 1 and min(distance, angle) > 0.99),
         f"The piece that is written has the largest dot product with the decoder's vector in {dot:.0%} of "
@@ -33,9 +34,5 @@ def run(lab: Lab, *, shared: bool = True, n_sentences: int = 60) -> Result:
         f"The piece of the step before is what the model writes in {control:.0%}.",
         ("chosen by", "is what the model writes"),
         list(shares.items()),
-        bars(
-            "Share of steps where it is what the model writes",
-            ["dot product", "distance", "angle", "step before"],
-            {"": list(shares.values())},
-        ),
+        bars("Share of steps where it is what the model writes", labels, {"": list(shares.values())}),
     )

@@ -23,6 +23,8 @@ def run(lab: Lab, *, attention: bool = True, n_nouns: int = 24) -> Result:
     here, control = (measured(lab, [] if has_it else mute_all(lab), n_nouns) for has_it in (attention, False))
     (cosines, told), (control_cosines, control_told) = here, control
     n_layers = len(cosines) - 1
+    labels = ["embedding", *(str(i + 1) for i in range(n_layers))]
+    shown = {"cosine of two vectors": cosines, "gender of the noun told": told}
     return conclude(
         judge(control_cosines[-1] > 0.9999, cosines[-1] < 0.99, told[-1] > 0.8),
         f"Before the first layer an adjective has one vector, whatever follows. After layer {n_layers} the cosine "
@@ -37,15 +39,8 @@ def run(lab: Lab, *, attention: bool = True, n_nouns: int = 24) -> Result:
             "cosine, heads muted (control)",
             "gender told, heads muted",
         ),
-        [
-            ("embedding" if i == 0 else str(i), *row)
-            for i, row in enumerate(zip(cosines, told, control_cosines, control_told, strict=True))
-        ],
-        bars(
-            "From the adjective's vector, by layer",
-            ["embedding", *(str(i + 1) for i in range(n_layers))],
-            {"cosine of two vectors": cosines, "gender of the noun told": told},
-        ),
+        [*zip(labels, cosines, told, control_cosines, control_told, strict=True)],
+        bars("From the adjective's vector, by layer", labels, shown),
     )
 
 

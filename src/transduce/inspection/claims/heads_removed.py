@@ -38,6 +38,7 @@ def run(lab: Lab, *, muted: bool = True, n_sentences: int = 100) -> Result:
     kinds = sorted({*jobs.values()})
     together = n_together > len(heads) / 2
     is_most = (n_alone > len(heads) / 2, together, len(kinds) > 2)
+    shown = {"least needed first": least_first, "most needed first": most_first}
     return conclude(
         judge(most_first[len(heads) // 2] < whole.sentences / 2, *is_most),
         f"Of {len(heads)} heads {n_alone} can be muted one at a time and at least {1 - ALONE:.0%} of translations "
@@ -49,11 +50,7 @@ def run(lab: Lab, *, muted: bool = True, n_sentences: int = 100) -> Result:
         "translations as they were: heads are not all alike.",
         ("head", "mostly looks at", "translations unchanged without it", "loss without it"),
         [(spoken(*each), jobs[each], exam.sentences, exam.loss) for each, exam in alone.items()],
-        lines(
-            "Translations unchanged, by heads removed",
-            range(len(heads) + 1),
-            {"least needed first": least_first, "most needed first": most_first},
-        ),
+        lines("Translations unchanged, by heads removed", range(len(heads) + 1), shown),
     )
 
 

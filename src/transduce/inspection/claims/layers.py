@@ -25,6 +25,7 @@ def run(lab: Lab, *, early: bool = True, exchanged: bool = True, n_sentences: in
         stack = swapped.decoder.layers
         stack[0], stack[n_layers - 1] = stack[n_layers - 1], stack[0]
     whole, other = examine(model, examples), examine(swapped, examples)
+    names = [f"layer {i + 1}" for i in range(n_layers)]
     return conclude(
         judge(shares[-1] > 0.5, shares[0] < shares[-1] - 0.2, other.pieces < whole.pieces - 0.2),
         f"Read off after layer 1, {shares[0]:.0%} of the model's own pieces are predicted, after layer {n_layers} "
@@ -33,12 +34,8 @@ def run(lab: Lab, *, early: bool = True, exchanged: bool = True, n_sentences: in
         f"{other.pieces:.0%} of pieces are predicted instead of {whole.pieces:.0%}.",
         ("read off", "own pieces predicted"),
         [
-            *((f"after layer {i + 1}", share) for i, share in enumerate(shares)),
+            *((f"after {name}", share) for name, share in zip(names, shares, strict=True)),
             ("first and last layer exchanged (control)", other.pieces),
         ],
-        bars(
-            "Share of the model's own pieces predicted",
-            [f"layer {i + 1}" for i in range(n_layers)] + ["exchanged"],
-            {"": [*shares, other.pieces]},
-        ),
+        bars("Share of the model's own pieces predicted", [*names, "exchanged"], {"": [*shares, other.pieces]}),
     )

@@ -28,21 +28,17 @@ def run(lab: Lab, *, window: int | None = None, recurrent: bool = True) -> Resul
     attention, vanishing, exploding, lstm, control = ratios.values()
     reaches = all(0.1 < ratio < 10 for ratio in attention)
     failures = [min(vanishing) < GONE, max(exploding) > BURST, min(lstm) < GONE]
+    shown = {"self-attention": attention, "RNN 0.9": vanishing, f"RNN {GROWS}": exploding, "LSTM": lstm}
     return conclude(
         judge(control[-1] < GONE and any(failures), *(reaches and fails for fails in failures)),
-        f"At length {LENGTHS[-1]} the first word still moves the last answer of self-attention "
-        f"{attention[-1]:.2f} times as much as the word before "
-        f"it. Through an RNN that shrinks a little at each step it is {vanishing[-1]:.0e}, through one that grows a little "
-        f"{exploding[-1]:.0e}, through an LSTM {lstm[-1]:.0e}. All untrained.",
+        f"At length {LENGTHS[-1]} the first word still moves the last answer of self-attention {attention[-1]:.2f} "
+        f"times as much as the word before it. Through an RNN that shrinks a little at each step it is "
+        f"{vanishing[-1]:.0e}, through one that grows a little {exploding[-1]:.0e}, through an LSTM "
+        f"{lstm[-1]:.0e}. All untrained.",
         f"Attention that sees {WINDOW} neighbours only needs many layers to reach so far: with two, {control[-1]:.2g}.",
         ("layer", *(f"length {n}" for n in LENGTHS)),
         [(name, *values) for name, values in ratios.items()],
-        lines(
-            "Gradient to the first input / to the last but one, by length",
-            LENGTHS,
-            {"self-attention": attention, "RNN 0.9": vanishing, f"RNN {GROWS}": exploding, "LSTM": lstm},
-            is_log=True,
-        ),
+        lines("Gradient to the first input / to the last but one, by length", LENGTHS, shown, is_log=True),
     )
 
 

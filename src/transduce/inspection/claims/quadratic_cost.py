@@ -30,6 +30,8 @@ def run(lab: Lab, *, window: int | None = None, control_window: int | None = WIN
     here, recurrent, control = (slope(values) for values in counts.values())
     equal = cross_over(*list(counts.values())[:2])
     is_quadratic, meets = abs(here - 2) < 0.1 and abs(slope(weights) - 2) < 0.1, abs(math.log2(equal / D_MODEL)) < 0.25
+    millions = {name: [value / 1e6 for value in values] for name, values in counts.items()}
+    shown = {name.split(" (")[0]: values for name, values in millions.items()}
     return conclude(
         judge(abs(control - 1) < 0.1, is_quadratic, is_quadratic and meets),
         f"Twice the words cost self-attention {2**here:.2f} times the operations and {2 ** slope(weights):.2f} "
@@ -37,16 +39,11 @@ def run(lab: Lab, *, window: int | None = None, control_window: int | None = WIN
         f"Attention to {WINDOW} neighbours costs {2**control:.2f} times for twice the words.",
         ("", *(f"{n} words" for n in LENGTHS)),
         [
-            *((f"{name}, million operations", *(value / 1e6 for value in values)) for name, values in counts.items()),
+            *((f"{name}, million operations", *values) for name, values in millions.items()),
             ("weights of self-attention, megabytes", *(value / 1e6 for value in weights)),
             ("self-attention, milliseconds", *times),
         ],
-        lines(
-            "Million operations, by words",
-            LENGTHS,
-            {name.split(" (")[0]: [value / 1e6 for value in values] for name, values in counts.items()},
-            is_log=True,
-        ),
+        lines("Million operations, by words", LENGTHS, shown, is_log=True),
         lines("Milliseconds of self-attention, by words (noisy)", LENGTHS, {"": times}, is_log=True),
     )
 
@@ -56,9 +53,8 @@ def attend(x: Tensor, window: int | None) -> tuple[Tensor, int]:
     if window is None:
         weights = attention_weights(x[:, None], x[:, None])
         return (weights @ x[:, None])[:, 0], weights.numel()
-    near = (
-        torch.nn.functional.pad(x, (0, 0, window // 2, window - window // 2 - 1)).unfold(1, window, 1).transpose(2, 3)
-    )
+    padded = torch.nn.functional.pad(x, (0, 0, window // 2, window - window // 2 - 1))
+    near = padded.unfold(1, window, 1).transpose(2, 3)
     weights = attention_weights(x[:, :, None], near)  # one query and its neighbours at each place
     return (weights @ near)[:, :, 0], weights.numel()
 

@@ -25,25 +25,21 @@ def run(lab: Lab, *, scaled: bool = True, control_scaled: bool = False) -> Resul
         for what, values in (("divided", here), ("not divided (control)", control))
         for d_k, numbers in zip(SIZES, values, strict=True)
     ]
-    rows.append(("trained heads of the model, divided", sum(raw) / len(raw) / root, "", ""))
-    labels = [str(d_k) for d_k in SIZES]
+    trained = sum(raw) / len(raw) / root
+    rows.append(("trained heads of the model, divided", trained, "", ""))
+    spreads, gradients = ({"divided": [x[place] for x in here], "not": [x[place] for x in control]} for place in (0, 2))
     return conclude(
         judge(saturates, stays),
         f"Divided by sqrt(d_k), scores spread by {here[0][0]:.2f} at d_k {SIZES[0]} and {here[-1][0]:.2f} at "
-        f"{SIZES[-1]}; the largest weight "
-        f"of {N_KEYS} is {here[-1][1]:.2f} and the softmax still passes a gradient of {here[-1][2]:.3f}. Trained "
-        "heads are free to spread their "
-        f"scores more: those of this model by {sum(raw) / len(raw) / root:.1f} after the division.",
+        f"{SIZES[-1]}; the largest weight of {N_KEYS} is {here[-1][1]:.2f} and the softmax still passes a gradient of "
+        f"{here[-1][2]:.3f}. Trained heads are free to spread their scores more: those of this model by "
+        f"{trained:.1f} after the division.",
         f"Not divided, scores spread by {control[-1][0]:.0f} at d_k {SIZES[-1]}: one key takes "
         f"{control[-1][1]:.0%} of the weight, and the gradient falls from {control[0][2]:.3f} to {control[-1][2]:.4f}.",
         ("scores", "spread (standard deviation)", "largest weight", "gradient of the softmax"),
         rows,
-        lines("Spread of scores, by d_k", labels, {"divided": [x[0] for x in here], "not": [x[0] for x in control]}),
-        lines(
-            "Gradient of the softmax, by d_k",
-            labels,
-            {"divided": [x[2] for x in here], "not": [x[2] for x in control]},
-        ),
+        lines("Spread of scores, by d_k", SIZES, spreads),
+        lines("Gradient of the softmax, by d_k", SIZES, gradients),
     )
 
 

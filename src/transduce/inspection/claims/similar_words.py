@@ -23,6 +23,7 @@ def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False) 
     """The trained word vectors: is a word's nearest neighbour of its own class, and a noun's of its own kind (animal, food)?"""
     here, control = (nearest(lab, is_own) for is_own in (meaningful, control_meaningful))
     finds_class, finds_kind = here[0] > 2 * control[0] and here[0] > 0.5, here[1] > 2 * control[1] and here[1] > 0.5
+    shown = {"the model's vectors": here[:2], "exchanged": control[:2]}
     return conclude(
         judge(control[0] < 0.6, finds_class, finds_kind),
         f"The nearest of {here[4]:.0f} words is of the same class (noun, verb, adjective, name) for {here[0]:.0%} "
@@ -37,11 +38,7 @@ def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False) 
             "between classes",
         ),
         [("the model's", *here[:4]), ("exchanged at random (control)", *control[:4])],
-        bars(
-            "Share of words whose nearest word is of the same",
-            ["class", "kind (nouns)"],
-            {"the model's vectors": here[:2], "exchanged": control[:2]},
-        ),
+        bars("Share of words whose nearest word is of the same", ["class", "kind (nouns)"], shown),
     )
 
 
@@ -51,9 +48,8 @@ def nearest(lab: Lab, is_own: bool) -> tuple[float, float, float, float, float]:
     spelled = {word: vocabulary.encode(word) for word in kinds()}
     words = [word for word, ids in spelled.items() if len(ids) == 1]
     names = [kinds()[word] for word in words]
-    vectors = F.normalize(
-        lab.grammarian.model.source_embedding.weight.detach()[[spelled[word][0] for word in words]], dim=-1
-    )
+    table = lab.grammarian.model.source_embedding.weight.detach()
+    vectors = F.normalize(table[[spelled[word][0] for word in words]], dim=-1)
     if not is_own:
         vectors = vectors[torch.randperm(len(words), generator=torch.Generator().manual_seed(1))]
     cosines = vectors @ vectors.T

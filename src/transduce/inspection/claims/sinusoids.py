@@ -18,20 +18,16 @@ def run(lab: Lab, *, table: str = "sinusoids", control_table: str = "random") ->
     fits, control_fits = ([misfit(each, k) for k in SHIFTS] for each in (here, control))
     (near, scatter), (control_near, _) = by_distance(here), by_distance(control)
     is_linear, says_distance = max(fits) < EXACT, scatter < EXACT and near[1] > near[20] > near[100]
+    shown = {"sinusoids": near[:120:4], "random vectors": control_near[:120:4]}
     return conclude(
         judge(min(control_fits) > ROUGH, is_linear and says_distance),
-        f"One matrix moves every position by {SHIFTS[-1]} with a relative error of {fits[-1]:.0e}. The dot "
-        "product of two positions depends on "
-        f"their distance alone (scatter {scatter:.0e}) and falls: {near[0]:.0f}, {near[1]:.1f}, {near[10]:.1f}, "
-        f"{near[100]:.1f} at distances 0, 1, 10, 100.",
+        f"One matrix moves every position by {SHIFTS[-1]} with a relative error of {fits[-1]:.0e}. The dot product of "
+        f"two positions depends on their distance alone (scatter {scatter:.0e}) and falls: {near[0]:.0f}, "
+        f"{near[1]:.1f}, {near[10]:.1f}, {near[100]:.1f} at distances 0, 1, 10, 100.",
         f"For random vectors no such matrix exists: the relative error is {min(control_fits):.2f} or more.",
         ("shift k", "relative error, sinusoids", "relative error, random vectors (control)"),
         [(str(k), *errors) for k, *errors in zip(SHIFTS, fits, control_fits, strict=True)],
-        lines(
-            "Dot product of two positions, by distance",
-            range(0, 120, 4),
-            {"sinusoids": near[:120:4], "random vectors": control_near[:120:4]},
-        ),
+        lines("Dot product of two positions, by distance", range(0, 120, 4), shown),
     )
 
 

@@ -27,11 +27,7 @@ def run(lab: Lab, *, mask: bool = True, control_mask: bool = False, n_sentences:
         f"Without the mask the one pass sees what it should predict, and the logits differ by up to {max(control):.1f}.",
         ("one pass over the target", "largest difference of a logit", "steps"),
         [("with the mask", max(here), n_steps), ("without it (control)", max(control), n_steps)],
-        bars(
-            "Largest difference, by sentence",
-            [str(i + 1) for i in range(n_sentences)],
-            {"with the mask": here, "without": control},
-        ),
+        bars("Largest difference, by sentence", range(1, n_sentences + 1), {"with the mask": here, "without": control}),
     )
 
 

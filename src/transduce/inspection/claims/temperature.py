@@ -31,22 +31,19 @@ def run(lab: Lab, *, applied: bool = True, n_sentences: int = 20) -> Result:
     moved = torch.log_softmax(logits + 3.0, dim=-1)  # the control: all scores raised, which says nothing
     control = -(moved.exp() * moved).nan_to_num().sum(dim=-1).mean().item()
     is_ordered = min(steps) > 0 and min(kept) == 1
+    names = [f"{temperature:g}" for temperature in TEMPERATURES]
     return conclude(
         judge(abs(control - plain) < 1e-3, is_ordered, equal[0] > equal[-1]),
         f"Over {len(logits)} steps the mean entropy is {entropies[0]:.3f} nats at temperature {TEMPERATURES[0]}, "
-        f"{entropies[2]:.3f} at 1 and "
-        f"{entropies[-1]:.2f} at {TEMPERATURES[-1]:g}; the best piece stays the best in {min(kept):.0%}. Drawn "
-        f"translations equal the greedy one in {equal[0]:.0%}, {equal[2]:.0%} and {equal[-1]:.0%} of sentences.",
+        f"{entropies[2]:.3f} at 1 and {entropies[-1]:.2f} at {TEMPERATURES[-1]:g}; the best piece stays the best in "
+        f"{min(kept):.0%}. Drawn translations equal the greedy one in {equal[0]:.0%}, {equal[2]:.0%} and "
+        f"{equal[-1]:.0%} of sentences.",
         f"Adding the same number to all scores, unlike dividing them, changes nothing: {control:.3f}.",
         ("temperature", "mean entropy, nats", "best piece unchanged", "draws equal to greedy"),
         [
-            *((f"{t:g}", *row) for t, *row in zip(TEMPERATURES, entropies, kept, equal, strict=True)),
+            *zip(names, entropies, kept, equal, strict=True),
             ("3 added to all scores (control)", control, 1.0, ""),
         ],
-        bars(
-            "Mean entropy of the next piece, nats, by temperature",
-            [f"{t:g}" for t in TEMPERATURES],
-            {"": entropies},
-        ),
-        bars("Share of draws equal to greedy search", [f"{t:g}" for t in TEMPERATURES], {"": equal}),
+        bars("Mean entropy of the next piece, nats, by temperature", names, {"": entropies}),
+        bars("Share of draws equal to greedy search", names, {"": equal}),
     )

@@ -25,22 +25,16 @@ def sentences(n: int, seed: int, split: str = "train", nested: tuple[int, int] =
     """`n` sentences with their alignment; each phrase holds so many others. Some pairs of subject and verb are held out."""
     rng = random.Random(seed)
     while n:
-        parts = [
-            phrase(rng, rng.randint(*nested)),
-            [rng.choice(list(VERBS.items()))],
-            phrase(rng, rng.randint(*nested)),
-        ]
-        if is_held_out(f"{parts[0][-1 if len(parts[0]) < 3 else 1][0]} {parts[1][0][0]}") != (split == "held-out"):
+        subject, verb = phrase(rng, rng.randint(*nested)), rng.choice(list(VERBS.items()))
+        parts = [subject, [verb], phrase(rng, rng.randint(*nested))]
+        if is_held_out(f"{subject[-1 if len(subject) < 3 else 1][0]} {verb[0]}") != (split == "held-out"):
             continue
         if rng.random() < 0.5:
             parts.append([rng.choice(list(ADVERBS.items()))])
         words = [word for part in parts for word in part]
         order = italian_order([source for source, _ in words])
-        yield Pair(
-            " ".join(source for source, _ in words),
-            " ".join(words[i][1] for i in order),
-            tuple(sorted((i, j) for j, i in enumerate(order))),
-        )
+        source, target = " ".join(source for source, _ in words), " ".join(words[i][1] for i in order)
+        yield Pair(source, target, tuple(sorted((i, j) for j, i in enumerate(order))))
         n -= 1
 
 
