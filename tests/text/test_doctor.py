@@ -10,7 +10,7 @@ import pytest
 from transduce.errors import DataError, OutputError, UsageError
 from transduce.text.corpus import Pair, PairFiles, PairList, PairTables
 from transduce.text.doctor import FAULTS, Diagnosis, checks, examine, faults, quick_look, why_no_copy, write_clean
-from transduce.text.doctor.languages import LanguageJudge, open_judge
+from transduce.text.doctor.languages import LanguageJudge
 from transduce.text.doctor.repeats import FULLEST, MOST_SLOTS, Fingerprints, Repeats, keys_of, near_key
 from transduce.text.grammar import generate
 
@@ -228,8 +228,7 @@ def test_a_tenth_in_the_wrong_language_is_found_and_nothing_else() -> None:
     mixed = [
         Pair(pair.source, pairs[(i + 1) % 1000].source if i in wrong else pair.target) for i, pair in enumerate(pairs)
     ]
-    judge = open_judge(EN_IT)
-    assert isinstance(judge, LanguageJudge)
+    judge = LanguageJudge(EN_IT)
     found = {i for i, pair in enumerate(mixed) if judge.note(i + 1, pair)}
     assert len(found & wrong) >= 0.9 * len(wrong) > 20
     assert len(found - wrong) < 10

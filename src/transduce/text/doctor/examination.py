@@ -10,7 +10,7 @@ import numpy as np
 from transduce.text.corpus import Languages, Pair, PairFiles, PairSource
 from transduce.text.doctor.checks import CHECKS, has_odd_ratio, log_ratio
 from transduce.text.doctor.faults import BLANK, COPY, FAULTS, MISALIGNED, RATIO, WRONG_LANGUAGE, Fault
-from transduce.text.doctor.languages import LanguageJudge, open_judge
+from transduce.text.doctor.languages import LanguageJudge
 from transduce.text.doctor.measure import Counts, Measured, Place, measure, parts_of, places, typical_ratio
 from transduce.text.doctor.repeats import HeldOut, Note, Repeats, keys_of
 from transduce.text.drift import find_drifts
@@ -166,7 +166,7 @@ def examine(
     languages = languages or pairs.languages
     measured = [measure(part) for part in parts_of(pairs)]
     ratios = np.sum([part.ratios for part in measured], axis=0)
-    of_languages = open_judge(languages, every_pair=visit is not None)
+    of_languages = LanguageJudge(languages, every_pair=visit is not None)
     leaks = tuple(HeldOut(part) for one in held_out for part in parts_of(one))
     judge = Judge(typical_ratio(ratios), of_languages, leaks)
     tally = Tally()
@@ -231,7 +231,7 @@ def quick_look(pairs: Iterable[Pair], languages: Languages | None = None) -> lis
     """
     seen = list(islice(pairs, MOST_SEEN))
     judge = Judge(float(np.median([log_ratio(pair) for pair in seen])) if seen else 0.0)
-    of_languages = open_judge(languages)
+    of_languages = LanguageJudge(languages)
     every = max(1, len(seen) // MOST_JUDGED)
     tally = Tally()
     for line, pair in enumerate(seen, start=1):

@@ -20,16 +20,11 @@ LEAST_JUDGED = 20  # lines of each side before files are called swapped
 class LanguageJudge:
     """Judges the lines of both sides, and counts; where it cannot judge, it says why and lets everything pass."""
 
-    def __init__(
-        self, languages: Languages | None, every_pair: bool, identifier: "LanguageIdentifier | None", why_not: str = ""
-    ) -> None:
-        self.languages = languages
-        self.every_pair = every_pair
-        self.n_last = 0
-        self.n_pairs = 0
-        self.n_judged = [0, 0]
-        self.n_other = [0, 0]
-        self._identifier, self._why_not = identifier, why_not
+    def __init__(self, languages: Languages | None, every_pair: bool = False) -> None:
+        self.languages, self.every_pair = languages, every_pair
+        self.n_last = self.n_pairs = 0
+        self.n_judged, self.n_other = [0, 0], [0, 0]
+        self._identifier, self._why_not = _identifier(languages)
 
     def note(self, number: int, pair: Pair) -> str | None:
         """Which side is in the other language, if one certainly is; None also of short lines and of those not judged."""
@@ -68,19 +63,18 @@ class LanguageJudge:
         )
 
 
-def open_judge(languages: Languages | None, every_pair: bool = False) -> LanguageJudge:
-    """A judge of two languages."""
+def _identifier(languages: Languages | None) -> tuple["LanguageIdentifier | None", str]:
+    """What tells two languages apart, or why nothing does."""
     if languages is None:
-        why_not = "the names of the files do not tell them; give --languages en,de"
-        return LanguageJudge(languages, every_pair, None, why_not)
+        return None, "the names of the files do not tell them; give --languages en,de"
     if languages[0] == languages[1]:
-        return LanguageJudge(languages, every_pair, None, f"both sides are {languages[0]}")
+        return None, f"both sides are {languages[0]}"
     identifier = copy(_load())
     unknown = [language for language in languages if language not in identifier.labels]
     if unknown:
-        return LanguageJudge(languages, every_pair, None, f"py3langid does not know {' and '.join(unknown)}")
+        return None, f"py3langid does not know {' and '.join(unknown)}"
     identifier.set_languages(languages)
-    return LanguageJudge(languages, every_pair, identifier)
+    return identifier, ""
 
 
 @cache
