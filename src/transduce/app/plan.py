@@ -119,12 +119,11 @@ def make_plan(pairs: PairSource, preset: str | None, settings: Sequence[Layer], 
             alone = measure(model, examples, settled, seconds / 3) if threads > 1 else measured
         finally:
             torch.set_num_threads(threads)
-    n_blank = round(manifest["blank"] * scale)
     steps_of_epoch = -(-n_tokens // (config.data.batch_tokens * config.train.accumulate))  # if batches were full
     per_step = n_tokens / max(1, steps_of_epoch) / measured.tokens_per_second
     return Plan(
         pairs=n_pairs,
-        blank=n_blank,
+        blank=round(manifest["blank"] * scale),
         tokens=n_tokens,
         is_estimate=scale > 1,
         preset=shape,

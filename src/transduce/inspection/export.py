@@ -36,16 +36,10 @@ def page_html(kind: Home = "server", data: Sequence[str] = (), film: bytes | Non
     """The page with its modules and style inside; without a trace it asks the server it came from."""
     data = [*data, *([_data(film, 'id="film"')] if film else ())]
     script, style = bundle(), (PAGE / "page.css").read_text(encoding="utf-8")
-    policy = "; ".join(
-        (
-            "default-src 'none'",
-            f"script-src '{_hash(script)}'",
-            f"style-src '{_hash(style)}'",
-            "img-src data: blob:",
-            "connect-src 'self'" if kind == "server" else "connect-src 'none'",
-            "base-uri 'none'",
-            "form-action 'none'",
-        )
+    connect = "self" if kind == "server" else "none"
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "
+        f"connect-src '{connect}'; base-uri 'none'; form-action 'none'"
     )
     home = f'<script type="application/json" id="home">{json.dumps({"kind": kind})}</script>'
     page = (PAGE / "index.html").read_text(encoding="utf-8")

@@ -27,11 +27,8 @@ def places(model: Model) -> dict[str, int]:
 def bend(model: Model, edits: Sequence[Edit]) -> None:
     """Take a model's positions away, if an edit says so."""
     if any(edit["op"] == "no_positions" for edit in edits):
-        tables = (
-            [model.source_embedding, model.target_embedding] if isinstance(model, Transformer) else [model.embedding]
-        )
-        for table in tables:
-            table.positions = NoPositions(model.config.d_model)  # type: ignore[assignment]  # it stands in for learned ones
+        for table in _tables(model).values():
+            table.positions = NoPositions(model.config.d_model)
 
 
 class NoPositions(torch.nn.Module):
@@ -64,6 +61,13 @@ def watch(model: Model, edits: Sequence[Edit], record: Record | None) -> None:
 def _stacks(model: Model) -> dict[str, Any]:
     encoder = {"enc": model.encoder} if isinstance(model, Transformer) else {}
     return {**encoder, "dec": model.decoder.layers}
+
+
+def _tables(model: Model) -> dict[str, Any]:
+    """The embeddings, by the side that they read."""
+    if isinstance(model, LanguageModel):
+        return {"tgt": model.embedding}
+    return {"src": model.source_embedding, "tgt": model.target_embedding}
 
 
 def _hook(at: str, sub: Any, norm: Any, record: Record) -> None:
@@ -136,12 +140,8 @@ def record_all(
 
 def _embeddings(model: Model, tensors: dict[str, Tensor], source: Sequence[int], target: Sequence[int]) -> None:
     d_model = model.config.d_model
-    sides: list[tuple[str, Sequence[int], Any]]
-    if isinstance(model, Transformer):
-        sides = [("src", source, model.source_embedding), ("tgt", target, model.target_embedding)]
-    else:
-        sides = [("tgt", target, model.embedding)]
-    for side, ids, table in sides:
+    for side, table in _tables(model).items():
+        ids = source if side == "src" else target
         tensors[f"{side}.emb"] = table.weight.detach()[list(ids)] * math.sqrt(d_model)
         if table.positions is None:
             tensors[f"{side}.pos"] = sinusoids(0, len(ids), d_model, torch.device("cpu"))

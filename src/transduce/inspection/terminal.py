@@ -12,11 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-LOW, MIDDLE, HIGH = (
-    (179, 88, 6),
-    (247, 247, 247),
-    (33, 102, 172),
-)  # orange, white, blue, as on the page: apart for every eye
+# Orange, white, blue, as on the page: apart for every eye.
+LOW, MIDDLE, HIGH = (179, 88, 6), (247, 247, 247), (33, 102, 172)
 MOST_LABEL, MOST_ROW = 12, 16  # columns of the terminal that a piece may take, and the name of a row
 BAR = 24
 

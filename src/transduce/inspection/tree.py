@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,11 +19,10 @@ from transduce.text.vocabulary import EOS, Vocabulary
 Node = dict[str, Any]
 
 
-class Prefixes:
+class Prefixes(NamedTuple):
     """The cache of a search that reads everything again at every step: what was written."""
 
-    def __init__(self, ids: Tensor) -> None:
-        self.ids = ids
+    ids: Tensor
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> "Prefixes":
         """Some rows."""
@@ -83,18 +82,9 @@ def _grow(moments: Sequence[Moment], vocabulary: Vocabulary, penalty: Penalty) -
                 continue
             is_kept = bool(moment.is_kept[0, i])
             has_ended = piece == EOS and 2 * i < len(pieces)  # while it was among the best
-            nodes.append(
-                {
-                    "parent": rows[beam],
-                    "step": step,
-                    "id": piece,
-                    "piece": vocabulary.piece(piece),
-                    "log_prob": score - sums[beam],
-                    "score": score,
-                    "normalised": score / penalty(step + 1),
-                    "state": "kept" if is_kept else "ended" if has_ended else "pruned",
-                }
-            )
+            node = {"parent": rows[beam], "step": step, "id": piece, "piece": vocabulary.piece(piece)}
+            node |= {"log_prob": score - sums[beam], "score": score, "normalised": score / penalty(step + 1)}
+            nodes.append({**node, "state": "kept" if is_kept else "ended" if has_ended else "pruned"})
             if is_kept:
                 kept.append(len(nodes) - 1)
         rows, sums = kept, [nodes[i]["score"] for i in kept]
