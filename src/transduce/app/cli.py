@@ -219,20 +219,8 @@ def train(
         return
     from transduce.app.run import train as train_run
 
-    train_run(
-        run,
-        source,
-        target,
-        valid_source,
-        valid_target,
-        preset,
-        settings,
-        _stderr(),
-        pairs=pairs,
-        valid_pairs=valid_pairs,
-        fields=both,
-        start=start,
-    )
+    sides = source, target, valid_source, valid_target
+    train_run(run, *sides, preset, settings, _stderr(), pairs=pairs, valid_pairs=valid_pairs, fields=both, start=start)
 
 
 def _train_together(processes: int) -> None:
@@ -323,15 +311,7 @@ def translate(
         glossary=read_glossary(glossary) if glossary is not None else None,
         protect=protect,
     )
-    run_filter(
-        translator,
-        asked,
-        as_json=as_json,
-        report=report,
-        alignments=alignments,
-        strict=strict,
-        files=(glossary, forbid),
-    )
+    run_filter(translator, asked, report, alignments, (glossary, forbid), as_json=as_json, strict=strict)
 
 
 @app.command()
@@ -528,8 +508,7 @@ def evaluate(
 @app.command()
 def compare(
     system: Annotated[
-        list[str] | None,
-        Option(help="its translations, or a model folder; repeat it, the baseline first", metavar="NAME=FILE"),
+        Texts, Option(help="its translations, or a model folder; repeat it, the baseline first", metavar="NAME=FILE")
     ] = None,
     reference: References = None,
     source: Annotated[Path | None, Option(help="the text that was translated, or shall be by a model")] = None,

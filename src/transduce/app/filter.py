@@ -83,12 +83,12 @@ class Tally:
 def run_filter(
     translator: Translator,
     how: How,
+    report: Path | None,
+    alignments: Path | None,
+    files: Sequence[Path | None],
     *,
-    as_json: bool = False,
-    report: Path | None = None,
-    alignments: Path | None = None,
-    strict: bool = False,
-    files: Sequence[Path | None] = (),
+    as_json: bool,
+    strict: bool,
 ) -> None:
     """Translate standard input line by line; `files` are others that are read."""
     check_outputs((report, alignments), files)
@@ -259,9 +259,6 @@ def printable(text: str) -> str:
 
 def named(words: tuple[str, ...]) -> str:
     """Words as they can be shown: not too many, not endless, and what cannot be seen, or turns the line round, by its number."""
-    shown = []
-    for word in words[:MOST_NAMED]:
-        cut = word[:LONGEST_NAMED] + ("..." if len(word) > LONGEST_NAMED else "")
-        shown.append(printable(cut))
+    cut = [word[:LONGEST_NAMED] + ("..." if len(word) > LONGEST_NAMED else "") for word in words[:MOST_NAMED]]
     more = f" and {len(words) - MOST_NAMED:,} more" if len(words) > MOST_NAMED else ""
-    return ", ".join(shown) + more
+    return ", ".join(map(printable, cut)) + more
