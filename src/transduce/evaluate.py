@@ -26,6 +26,7 @@ from transduce.training.loss import batch_loss
 
 TOKENIZERS = ("13a", "intl", "char", "zh", "none")  # sacreBLEU's that need nothing else
 METRICS = ("BLEU", "chrF2", "TER")  # as sacreBLEU calls them
+BATCH_TOKENS = 4096  # pieces that are measured together
 EQUAL = 1e-6  # scores that are nearer are equal: sums of float32 differ by the order of their terms
 TESTS = (("bs", 1000), ("ar", 10000))  # bootstrap and randomisation as sacreBLEU calls them, and its numbers of samples
 
@@ -138,7 +139,7 @@ def exact_match(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
     return Score("exact match", 100 * n_equal / len(hypotheses), f"n:{len(hypotheses)}|{several}case:mixed")
 
 
-def loss(model: Transformer | LanguageModel, examples: Sequence[Example], batch_tokens: int = 4096) -> Score:
+def loss(model: Transformer | LanguageModel, examples: Sequence[Example], batch_tokens: int = BATCH_TOKENS) -> Score:
     """Mean negative log-likelihood in nats a target piece, [EOS] counted, without label smoothing."""
     total, n_tokens = 0.0, 0
     with torch.inference_mode():
@@ -153,16 +154,14 @@ def perplexity(loss: Score) -> Score:
     return Score("perplexity", math.exp(min(loss.value, 700)), loss.signature)
 
 
-def text_loss(
-    model: LanguageModel, ids: Text, vocabulary: Vocabulary, batch_tokens: int = 4096
-) -> tuple[Score, Score, Score]:
+def text_loss(model: LanguageModel, ids: Text, vocabulary: Vocabulary) -> tuple[Score, Score, Score]:
     """How well a language model foretells a text: loss in nats a piece, perplexity, and bits a byte of the text.
 
     The text is cut into full windows side by side; every piece but the first of each window's context is predicted.
     """
     total, n_tokens, n_bytes = 0.0, 0, 0
     with torch.inference_mode():
-        for batch in windows_in_order(ids, model.config.window, batch_tokens):
+        for batch in windows_in_order(ids, model.config.window, BATCH_TOKENS):
             total += float(batch_loss(model, batch))
             n_tokens += batch.n_tokens
             n_bytes += sum(len(vocabulary.decode(row).encode()) for row in batch.target_out.tolist())
@@ -171,10 +170,10 @@ def text_loss(
     return nats, perplexity(nats), Score("bits per byte", total / math.log(2) / max(1, n_bytes), signature)
 
 
-def check_lengths(lines: Sequence[str], *references: Sequence[str], what: str = "translations") -> None:
+def check_lengths(lines: Sequence[str], *references: Sequence[str]) -> None:
     """As many lines as references, and at least one."""
     for each in references:
         if len(lines) != len(each):
-            raise DataError(f"{len(lines)} {what} but {len(each)} references: line n must belong to line n")
+            raise DataError(f"{len(lines)} translations but {len(each)} references: line n must belong to line n")
     if not lines or not references:
         raise DataError("nothing to evaluate: no line")
