@@ -4,7 +4,7 @@ import torch
 from transduce.config import ModelConfig, resolve
 from transduce.errors import ConfigError
 from transduce.model import Transformer
-from transduce.presets import PAPER_MILLIONS, PRESETS, TABLE_3, preset, propose, shape_for
+from transduce.presets import PAPER_MILLIONS, PRESETS, TABLE_3, preset, propose, propose_text, shape_for
 
 
 def model_config(name: str, vocab_size: int) -> ModelConfig:
@@ -90,3 +90,12 @@ def test_what_was_asked_for_is_reckoned_with() -> None:
 def test_every_proposal_is_a_valid_configuration(n_pairs: int) -> None:
     config = resolve(propose(n_pairs, 14 * n_pairs, shape_for(n_pairs)).settings)
     assert config.train.warmup_steps < config.train.steps
+
+
+def test_batches_that_make_one_step_together_do_not_lengthen_a_training() -> None:
+    """Pieces seen in all, batches of 1,024: the same whether one or four of them make a step."""
+    layers = [{"data": {"batch_tokens": 1024}, "train": {"accumulate": n}} for n in (1, 4)]
+    steps = [propose(30_000, 409_600, "tiny", [layer]).settings["train"]["steps"] for layer in layers]
+    assert steps == [24_000, 6000]
+    steps = [propose_text(409_600, "tiny", [layer]).settings["train"]["steps"] for layer in layers]
+    assert steps == [4000, 1000]

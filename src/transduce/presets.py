@@ -84,7 +84,8 @@ def propose_text(n_tokens: int, name: str, asked: Sequence[Layer] = ()) -> Propo
     """Batch and length of training for a language model on a text of so many pieces."""
     wanted = _asked_for(asked)
     batch_tokens = wanted.get("batch_tokens") or 2048
-    steps = wanted.get("steps") or min(100_000, max(500, 10 * n_tokens // batch_tokens))
+    accumulated = batch_tokens * wanted.get("accumulate", 1)
+    steps = wanted.get("steps") or min(100_000, max(500, 10 * n_tokens // accumulated))
     every = max(1, steps // 20)
     warmup_steps = max(1, min(200, steps // 10))
     chosen = {"steps": steps, "warmup_steps": warmup_steps, "validate_every": every, "save_every": every}

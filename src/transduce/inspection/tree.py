@@ -82,9 +82,18 @@ def _grow(moments: Sequence[Moment], vocabulary: Vocabulary, penalty: Penalty) -
                 continue
             is_kept = bool(moment.is_kept[0, i])
             has_ended = piece == EOS and 2 * i < len(pieces)  # while it was among the best
-            node = {"parent": rows[beam], "step": step, "id": piece, "piece": vocabulary.piece(piece)}
-            node |= {"log_prob": score - sums[beam], "score": score, "normalised": score / penalty(step + 1)}
-            nodes.append({**node, "state": "kept" if is_kept else "ended" if has_ended else "pruned"})
+            nodes.append(
+                {
+                    "parent": rows[beam],
+                    "step": step,
+                    "id": piece,
+                    "piece": vocabulary.piece(piece),
+                    "log_prob": score - sums[beam],
+                    "score": score,
+                    "normalised": score / penalty(step + 1),
+                    "state": "kept" if is_kept else "ended" if has_ended else "pruned",
+                }
+            )
             if is_kept:
                 kept.append(len(nodes) - 1)
         rows, sums = kept, [nodes[i]["score"] for i in kept]
