@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
-from transduce.checkpoint import load_model
+from transduce.checkpoint import ModelFolder, load_model, save_model
 from transduce.config import read_toml, resolve
 from transduce.decode.load import load_translator
 
@@ -49,3 +50,18 @@ def test_the_translation_nearest_to_its_reference_is_taken(tmp_path: Path) -> No
     command = [sys.executable, str(MULTI30K / "nearest.py"), str(tmp_path / "right")]
     done = subprocess.run(command, input=lists.encode(), capture_output=True, check=True)
     assert done.stdout.decode() == "zwei hunde laufen im park\nein mann schläft\n"
+
+
+def test_the_mean_of_a_model_and_of_three_times_its_weights_has_twice_its_weights(
+    untrained_folder: ModelFolder, tmp_path: Path
+) -> None:
+    save_model(tmp_path / "one", untrained_folder)
+    three = load_model(tmp_path / "one")
+    with torch.no_grad():
+        for weight in three.model.parameters():
+            weight *= 3
+    save_model(tmp_path / "three", three)
+    command = [sys.executable, str(MULTI30K / "mean.py"), *(str(tmp_path / name) for name in ("out", "one", "three"))]
+    subprocess.run(command, check=True)
+    found, one = (load_model(tmp_path / name).model.parameters() for name in ("out", "one"))
+    assert all(torch.allclose(mean, 2 * weight) for mean, weight in zip(found, one, strict=True))
