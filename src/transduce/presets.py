@@ -45,8 +45,7 @@ def propose(n_pairs: int, n_tokens: int, name: str, asked: Sequence[Layer] = ())
     recipe = resolve(preset(name)).train
     epochs = 100 if n_pairs < 10_000 else 60 if n_pairs < 100_000 else 20 if n_pairs < 1_000_000 else 10
     batch_tokens = wanted.get("batch_tokens") or (1024 if n_pairs < 20_000 else 4096 if n_pairs < 1_000_000 else 8192)
-    accumulated = batch_tokens * wanted.get("accumulate", 1)
-    steps = wanted.get("steps") or min(100_000, max(500, epochs * n_tokens // accumulated))
+    steps = _steps(epochs, n_tokens, batch_tokens, wanted)
     every = max(1, steps // 25)
     warmup_steps = min(recipe.warmup_steps, max(1, steps // 5))
     chosen = {"steps": steps, "warmup_steps": warmup_steps, "validate_every": every, "save_every": every}
@@ -57,6 +56,12 @@ def propose(n_pairs: int, n_tokens: int, name: str, asked: Sequence[Layer] = ())
         "train.validate_every": "25 looks on the way",
     }
     return _proposal(name, batch_tokens, chosen, reasons, wanted)
+
+
+def _steps(passes: int, n_tokens: int, batch_tokens: int, wanted: Mapping[str, Any]) -> int:
+    """Steps that go so many times through the pieces, within bounds; or as many as were asked for."""
+    of_a_step = batch_tokens * wanted.get("accumulate", 1)
+    return wanted.get("steps") or min(100_000, max(500, passes * n_tokens // of_a_step))
 
 
 def _proposal(
@@ -84,12 +89,17 @@ def propose_text(n_tokens: int, name: str, asked: Sequence[Layer] = ()) -> Propo
     """Batch and length of training for a language model on a text of so many pieces."""
     wanted = _asked_for(asked)
     batch_tokens = wanted.get("batch_tokens") or 2048
-    accumulated = batch_tokens * wanted.get("accumulate", 1)
-    steps = wanted.get("steps") or min(100_000, max(500, 10 * n_tokens // accumulated))
+    steps = _steps(10, n_tokens, batch_tokens, wanted)
     every = max(1, steps // 20)
     warmup_steps = max(1, min(200, steps // 10))
-    chosen = {"steps": steps, "warmup_steps": warmup_steps, "validate_every": every, "save_every": every}
-    chosen |= {"schedule": "cosine", "learning_rate": 1e-3}
+    chosen = {
+        "steps": steps,
+        "warmup_steps": warmup_steps,
+        "validate_every": every,
+        "save_every": every,
+        "schedule": "cosine",
+        "learning_rate": 1e-3,
+    }
     reasons = {
         "data.batch_tokens": "pieces, in full windows",
         "train.steps": f"about ten times through {n_tokens:,} pieces; less if validation stops improving",

@@ -71,9 +71,9 @@ def n_cores() -> int:
 
 def ask_for_wide_kernels(processor: Path = Path("/proc/cpuinfo")) -> None:
     """Have CTranslate2 use its AVX512 kernels where they pay. It does so only if told, before it is first used."""
-    with contextlib.suppress(OSError):  # not Linux
-        lines = processor.read_text(encoding="utf-8").splitlines()
-        if any(set(line.split()) >= WIDE for line in lines if line.startswith("flags")):
+    with contextlib.suppress(OSError), processor.open(encoding="utf-8") as file:
+        flags = next((line for line in file if line.startswith("flags")), "")  # all cores have the same
+        if set(flags.split()) >= WIDE:
             os.environ.setdefault("CT2_FORCE_CPU_ISA", "AVX512")
 
 

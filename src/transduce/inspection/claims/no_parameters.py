@@ -41,7 +41,9 @@ def related(lab: Lab, is_own: bool, n_sentences: int) -> tuple[float, float, flo
     table = translator.model.source_embedding.weight.detach()
     spelled = [translator.source_vocabulary.encode(word)[0] for word in classes]
     random = torch.Generator().manual_seed(1)
-    found: dict[str, list[float]] = {"same": [], "other": [], "itself": []}
+    same: list[float] = []
+    other: list[float] = []
+    itself: list[float] = []
     for number, pair in enumerate(grammar(n_sentences)):
         if number == 0 or not is_own:  # exchanged anew for each sentence
             order = torch.arange(len(spelled)) if is_own else torch.randperm(len(spelled), generator=random)
@@ -52,7 +54,7 @@ def related(lab: Lab, is_own: bool, n_sentences: int) -> tuple[float, float, flo
         x = torch.stack([vectors[word] for word in words])
         weights: Tensor = attention_weights(x[None, None], x[None, None])[0, 0]
         for i, j in itertools.product(range(len(words)), repeat=2):
-            which = "itself" if i == j else "same" if classes[words[i]] == classes[words[j]] else "other"
+            place = itself if i == j else same if classes[words[i]] == classes[words[j]] else other
             if words[i] != words[j] or i == j:
-                found[which].append(weights[i, j].item())
-    return mean(found["same"]), mean(found["other"]), mean(found["itself"])
+                place.append(weights[i, j].item())
+    return mean(same), mean(other), mean(itself)

@@ -12,7 +12,10 @@ VARIANTS = {"neither": (0.0, 0.0), "dropout 0.1": (0.1, 0.0), "dropout 0.3": (0.
 def run(lab: Lab, *, n_pairs: int = 250, is_changed: bool = True, seeds: tuple[int, ...] = SEEDS) -> Result:
     """A small model and only 250 sentences to learn from, so that it can learn them by heart; 400 new ones to be examined on."""
     changed = {
-        name: {"shape": {"dropout": is_changed * dropout}, "recipe": {"label_smoothing": is_changed * smoothing}}
+        name: {
+            "shape": {"dropout": dropout if is_changed else 0.0},
+            "recipe": {"label_smoothing": smoothing if is_changed else 0.0},
+        }
         for name, (dropout, smoothing) in VARIANTS.items()
     }
     exams = train_each(lab, changed, seeds, n_pairs=n_pairs)

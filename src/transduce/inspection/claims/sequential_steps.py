@@ -30,15 +30,16 @@ def run(lab: Lab, *, one_by_one: bool = False, control_waits: bool = True, tries
     }
     here, control, writing = chains.values()
     titles = ("Longest chain of operations, by words", "Milliseconds, best of a few, by words")
-    shown = [{name.split(",")[0].split(" (")[0]: each[name] for name in layers} for each in (chains, times)]
+    lengths = {name: list(map(float, each)) for name, each in chains.items()}
+    shown = [{name.split(",")[0].split(" (")[0]: each[name] for name in layers} for each in (lengths, times)]
     return conclude(
         judge(control[-1] > control[0], here[-1] == here[0]),
-        f"With the words given, as in training, self-attention is a chain of {here[0]:.0f} operations at length "
-        f"{LENGTHS[0]} and {here[-1]:.0f} at {LENGTHS[-1]}. When it writes, each word waits for the one before, and "
-        f"the chain grows to {writing[-1]:.0f}: the paper's claim is about reading and training.",
-        f"The RNN's chain grows with the words: {control[0]:.0f} to {control[-1]:.0f}.",
+        f"With the words given, as in training, self-attention is a chain of {here[0]} operations at length "
+        f"{LENGTHS[0]} and {here[-1]} at {LENGTHS[-1]}. When it writes, each word waits for the one before, and "
+        f"the chain grows to {writing[-1]}: the paper's claim is about reading and training.",
+        f"The RNN's chain grows with the words: {control[0]} to {control[-1]}.",
         ("layer", *(f"chain at {n}" for n in LENGTHS), *(f"ms at {n}" for n in LENGTHS)),
-        [(name, *chains[name], *times[name]) for name in layers],
+        [(name, *lengths[name], *times[name]) for name in layers],
         *[lines(title, LENGTHS, values, is_log=True) for title, values in zip(titles, shown, strict=True)],
     )
 
@@ -51,7 +52,7 @@ def word_by_word(layer: nn.Module, x: Tensor) -> Tensor:
     return written
 
 
-def chain(layer: Callable[[Tensor], Tensor], n: int) -> float:
+def chain(layer: Callable[[Tensor], Tensor], n: int) -> int:
     """The longest chain of operations between the input and the output, read off the graph that PyTorch keeps for the gradient."""
     x = torch.randn(1, n, D_MODEL, requires_grad=True)
     depth: dict[Any, int] = {}
@@ -64,4 +65,4 @@ def chain(layer: Callable[[Tensor], Tensor], n: int) -> float:
             stack += waiting
         else:
             depth[stack.pop()] = 1 + max((depth[parent] for parent in parents), default=0)
-    return float(max(depth.values()))
+    return max(depth.values())
