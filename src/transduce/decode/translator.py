@@ -296,11 +296,7 @@ class Translator:
         prefixes = [how.prefix] * len(texts) if isinstance(how.prefix, str) else how.prefix
         if len(prefixes) != len(texts):
             raise UsageError(f"{len(prefixes)} prefixes for {len(texts)} texts: wanted one each, or one for all")
-        is_plain = not (how.has_terms or how.prefix or how.sampling)
         for number, (text, whole, prefix) in enumerate(zip(texts, self._encode(texts), prefixes, strict=True)):
-            if is_plain and 0 < len(whole) <= most and text.strip():  # nearly always, and both engines wait for it
-                yield [Part(text, "", Sentence(tuple(whole)))]
-                continue
             segments, encoded = [Segment(text, "")], [whole]
             if not text.strip():
                 segments = []
