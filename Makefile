@@ -66,7 +66,7 @@ bench-decode: .venv/.run
 	$(BIN)/python bench/decode.py $(if $(DATA),--data $(DATA))
 
 builtin: .venv/.run
-	GOMP_SPINCOUNT=10000 $(BIN)/python -m transduce.app.builtin
+	GOMP_SPINCOUNT=10000 $(BIN)/python -m transduce.training.builtin
 
 picture: .venv/.dev .venv/.tools
 	GOMP_SPINCOUNT=10000 $(BIN)/python docs/picture.py

@@ -36,11 +36,14 @@ def bar(name: str, value: float, target: float, *, at_most: bool = False) -> Non
 
 def write_corpus(folder: Path, n_pairs: int) -> tuple[Path, Path]:
     """Pairs of two sentences each, all different for as long as the combinations last."""
-    from transduce.text.grammar import generate
+    from transduce.grammar import generate
 
     some = list(generate("en-it", 20_000, seed=1))
     paths = folder / f"{n_pairs}.en", folder / f"{n_pairs}.it"
-    with paths[0].open("w", encoding="utf-8") as source, paths[1].open("w", encoding="utf-8") as target:
+    with (
+        paths[0].open("w", encoding="utf-8") as source,
+        paths[1].open("w", encoding="utf-8") as target,
+    ):
         for i in range(n_pairs):
             first, second = some[i % len(some)], some[(i * 7919 + i // len(some)) % len(some)]
             source.write(f"{first.source} {second.source}\n")
@@ -55,8 +58,8 @@ def run_prepare(source: str, target: str, folder: str) -> dict[str, Any]:
     """The whole preparation, as `train` does it."""
     import torch  # noqa: F401  # the interpreter that training has
 
-    from transduce.app.prepare import prepare
     from transduce.text.corpus import open_pairs
+    from transduce.training.prepare import prepare
 
     marks: list[tuple[str, float]] = []
     started = time.perf_counter()
@@ -85,7 +88,10 @@ def run_prepare(source: str, target: str, folder: str) -> dict[str, Any]:
 def len_of(folder: str, part: int) -> int:
     import numpy as np
 
-    return sum(np.load(f"{folder}/part-{part:05d}.{side}.npy", mmap_mode="r").shape[0] for side in ("source", "target"))
+    return sum(
+        np.load(f"{folder}/part-{part:05d}.{side}.npy", mmap_mode="r").shape[0]
+        for side in ("source", "target")
+    )
 
 
 def run_bare(source: str, target: str, model: str) -> dict[str, Any]:
@@ -93,7 +99,11 @@ def run_bare(source: str, target: str, model: str) -> dict[str, Any]:
     import sentencepiece
 
     processor = sentencepiece.SentencePieceProcessor(model_file=model, num_threads=1)
-    lines = [line for path in (source, target) for line in Path(path).read_text(encoding="utf-8").split("\n")[:-1]]
+    lines = [
+        line
+        for path in (source, target)
+        for line in Path(path).read_text(encoding="utf-8").split("\n")[:-1]
+    ]
     ready(0.0)
     started = time.perf_counter()
     n = 0
@@ -106,9 +116,9 @@ def run_epoch(folder: str) -> dict[str, Any]:
     """Every batch of an epoch."""
     import torch  # noqa: F401
 
+    from transduce.data.order import Position, stream
     from transduce.data.pairs import EncodedPairs
     from transduce.data.shards import open_shards
-    from transduce.data.stream import Position, stream
 
     examples = EncodedPairs(open_shards(Path(folder)))
     ready(0.0)
@@ -124,11 +134,11 @@ def run_tiny(folder: str) -> dict[str, Any]:
     """Steps of the tiny model on the same batches."""
     import torch
 
-    from transduce.app.prepared import load_vocabularies
     from transduce.config import ModelConfig, TrainConfig
+    from transduce.data.order import Position, stream
     from transduce.data.pairs import EncodedPairs
+    from transduce.data.prepared import load_vocabularies
     from transduce.data.shards import open_shards
-    from transduce.data.stream import Position, stream
     from transduce.hardware import keep_freed_memory
     from transduce.model import Transformer
     from transduce.presets import preset
@@ -177,14 +187,22 @@ def anonymous_memory(root: int) -> int:
                     queue += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
         except (FileNotFoundError, ProcessLookupError):
             continue
-        total += next((int(line.split()[1]) for line in status.split("\n") if line.startswith("RssAnon")), 0) * 1024
+        total += (
+            next(
+                (int(line.split()[1]) for line in status.split("\n") if line.startswith("RssAnon")),
+                0,
+            )
+            * 1024
+        )
     return total
 
 
 def child(name: str, *arguments: object) -> dict[str, Any]:
     """Run a measurement in a process of its own; adds the peak of its anonymous memory above its start."""
     process = subprocess.Popen(
-        [sys.executable, __file__, "--run", name, *map(str, arguments)], stdout=subprocess.PIPE, text=True
+        [sys.executable, __file__, "--run", name, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     while process.stdout.readline().strip() != "ready":
@@ -231,10 +249,19 @@ def measure_large(folder: Path, n_pairs: int, only: str | None) -> None:
         for what, values in (("preparation", prepared), ("epoch", epochs)):
             bar(f"memory of {what}, MB", values[large]["memory_mb"], 600, at_most=True)
             growth = values[large]["memory_mb"] - values[small]["memory_mb"]
-            bar(f"memory of {what}: growth from {small:,} to {large:,} pairs, MB", growth, 60, at_most=True)
+            bar(
+                f"memory of {what}: growth from {small:,} to {large:,} pairs, MB",
+                growth,
+                60,
+                at_most=True,
+            )
         tiny = child("tiny", folder / f"data-{small}")
         show(measurement="tiny", **tiny)
-        bar("loader vs tiny model", epochs[large]["batches_per_second"] / tiny["batches_per_second"], 20)
+        bar(
+            "loader vs tiny model",
+            epochs[large]["batches_per_second"] / tiny["batches_per_second"],
+            20,
+        )
 
 
 def bare_speed(files: tuple[Path, Path], model: Path) -> float:
@@ -242,7 +269,9 @@ def bare_speed(files: tuple[Path, Path], model: Path) -> float:
     speeds: list[float] = []
     n = len(os.sched_getaffinity(0))
     threads = [
-        threading.Thread(target=lambda: speeds.append(child("bare", *files, model)["tokens_per_second"]))
+        threading.Thread(
+            target=lambda: speeds.append(child("bare", *files, model)["tokens_per_second"])
+        )
         for _ in range(n)
     ]
     for thread in threads:
@@ -254,10 +283,10 @@ def bare_speed(files: tuple[Path, Path], model: Path) -> float:
 
 def measure_padding(data: Path, folder: Path) -> None:
     """Padding of an epoch of Multi30k at 4096 tokens, both sides."""
-    from transduce.app.prepare import open_examples, prepare
-    from transduce.data.stream import Position, stream
+    from transduce.data.order import Position, stream
     from transduce.text.corpus import open_pairs
     from transduce.text.vocabulary import PAD
+    from transduce.training.prepare import open_examples, prepare
 
     pairs = open_pairs([data / "train.en.gz"], [data / "train.de.gz"])
     prepared = prepare(pairs, None, "tiny", [], folder / "multi30k", lambda line: None)
@@ -278,7 +307,8 @@ def measure_drift(data: Path) -> None:
     from transduce.text.drift import likely_drift
 
     sides = [
-        gzip.decompress((data / f"train.{name}.gz").read_bytes()).decode().split("\n")[:-1] for name in ("en", "de")
+        gzip.decompress((data / f"train.{name}.gz").read_bytes()).decode().split("\n")[:-1]
+        for name in ("en", "de")
     ]
     lengths = [[len(line) for line in side] for side in sides]
     chooser, errors = random.Random(1), []
@@ -300,7 +330,9 @@ def iterate(arguments: argparse.Namespace) -> Iterator[Callable[[Path], None]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path)
     parser.add_argument("--pairs", type=int, default=10_000_000)
     parser.add_argument("--only", choices=["encode", "memory", "loader", "padding", "drift"])

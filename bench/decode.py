@@ -40,7 +40,10 @@ SENTENCES = {  # so many that a round takes a second or more, and all of them 20
 ROUNDS = 5  # unless --rounds says otherwise
 BEAMS = {"greedy": 1, "beam4": 4}
 PARTS = {"-".join(map(str, part)): part for part in SENTENCES}
-END, EXTRA_LENGTH = 20, 50  # pieces after which translations end, about; how much longer than a source they may be
+END, EXTRA_LENGTH = (
+    20,
+    50,
+)  # pieces after which translations end, about; how much longer than a source they may be
 BATCH = 32
 FITTED, PIECE_SIZE, STEEPNESS = 64, 0.3, 4.0  # see fit_end: sentences it looks at, and its settings
 WARM = {1: 4, 32: 32}  # sentences of the first round, which does not count
@@ -86,9 +89,11 @@ def read_texts(data: Path | None) -> tuple[list[str], list[str]]:
     if data is not None:
         lines = [line for side in ("en", "de") for line in read_lines(data / f"train.{side}.gz")]
         return lines, list(dict.fromkeys(read_lines(data / "test_2016_flickr.en.gz")))
-    from transduce.text.grammar import generate
+    from transduce.grammar import generate
 
-    lines = [text for pair in generate("en-it", 29_000, seed=1) for text in (pair.source, pair.target)]
+    lines = [
+        text for pair in generate("en-it", 29_000, seed=1) for text in (pair.source, pair.target)
+    ]
     return lines, list(dict.fromkeys(pair.source for pair in generate("en-it", 2000, seed=2)))
 
 
@@ -98,7 +103,10 @@ def learn_vocabulary(lines: list[str], size: int) -> Any:
 
     draw = random.Random(1)
     while len(vocabulary := learn(lines, "bpe", size, exact=False)) < size:
-        words = ["".join(draw.choices(string.ascii_lowercase, k=draw.randint(3, 9))) for _ in range(20_000)]
+        words = [
+            "".join(draw.choices(string.ascii_lowercase, k=draw.randint(3, 9)))
+            for _ in range(20_000)
+        ]
         lines = [*lines, *(" ".join(words[i : i + 20]) for i in range(0, len(words), 20))]
     return vocabulary
 
@@ -125,9 +133,13 @@ def fit_end(model: Any, sources: Sequence[Sequence[int]]) -> None:
     target = torch.randint(n_special, len(weight), (n_rows, length))
     is_repeated = torch.rand(n_rows, length) < torch.linspace(0, 1, n_rows)[:, None]
     for place in range(1, length):
-        target[:, place] = torch.where(is_repeated[:, place], target[:, place - 1], target[:, place])
+        target[:, place] = torch.where(
+            is_repeated[:, place], target[:, place - 1], target[:, place]
+        )
     target[:, 0] = SOS
-    rise = (torch.arange(length) * STEEPNESS / END - (STEEPNESS - 1)).clamp(-1, 3).expand(n_rows, -1)
+    rise = (
+        (torch.arange(length) * STEEPNESS / END - (STEEPNESS - 1)).clamp(-1, 3).expand(n_rows, -1)
+    )
     with torch.no_grad():
         weight *= PIECE_SIZE
         weight[[PAD, SOS, UNKNOWN]] = 0.0
@@ -136,7 +148,9 @@ def fit_end(model: Any, sources: Sequence[Sequence[int]]) -> None:
             best = model.logits(hidden[::8])[..., n_special:].amax(dim=-1).mean()
             vectors = hidden.flatten(end_dim=1).double()
             square = vectors.T @ vectors + 10 * torch.eye(vectors.shape[1])
-            weight[EOS] = torch.linalg.solve(square, vectors.T @ (best * rise).flatten().double()).float()
+            weight[EOS] = torch.linalg.solve(
+                square, vectors.T @ (best * rise).flatten().double()
+            ).float()
 
 
 def make_model(shape: str, lines: list[str], sentences: list[str], folder: Path) -> None:
@@ -144,11 +158,11 @@ def make_model(shape: str, lines: list[str], sentences: list[str], folder: Path)
     import torch
     import transformers
 
-    from transduce.checkpoint import FolderConfig, ModelFolder, load_model, save_model
     from transduce.config import ModelConfig
     from transduce.convert.ctranslate2 import convert
     from transduce.decode.translator import Translator
     from transduce.model import Transformer
+    from transduce.model_folder import FolderConfig, ModelFolder, load_model, save_model
     from transduce.presets import preset
 
     sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -160,7 +174,9 @@ def make_model(shape: str, lines: list[str], sentences: list[str], folder: Path)
     config = ModelConfig(**preset(shape)["model"], vocab_size=len(vocabulary))
     model = Transformer(config).eval()
     fit_end(model, vocabulary.encode_batch(sentences[-FITTED:]))
-    save_model(folder / "model", ModelFolder(FolderConfig(model=config), model, vocabulary, vocabulary))
+    save_model(
+        folder / "model", ModelFolder(FolderConfig(model=config), model, vocabulary, vocabulary)
+    )
     marian_of(model).save_pretrained(folder / "marian")
     (folder / "ctranslate2").mkdir()
     convert(model, folder / "ctranslate2")
@@ -171,8 +187,8 @@ def make_model(shape: str, lines: list[str], sentences: list[str], folder: Path)
 
 
 def ours(folder: Path, beam: int, engine: Any, precision: Any) -> Translate:
-    from transduce.decode.how import How
     from transduce.decode.load import load_translator
+    from transduce.decode.options import How
 
     translator = load_translator(folder / "model", engine=engine, precision=precision)
     chosen, why_not = translator.engine(How(translator.settings(beam)))
@@ -205,7 +221,9 @@ def sorted_by_length(
         for first in range(0, len(order), most or len(order)):
             found += search([sources[i] for i in order[first : first + (most or len(order))]])
         results = dict(zip(order, found, strict=True))
-        return Output([vocabulary.decode(results[i]) for i in range(len(texts))], sum(map(len, found)))
+        return Output(
+            [vocabulary.decode(results[i]) for i in range(len(texts))], sum(map(len, found))
+        )
 
     return translate
 
@@ -239,7 +257,9 @@ def hugging_face(folder: Path, beam: int, precision: str) -> Translate:
                 early_stopping=beam > 1,
                 max_new_tokens=max(map(len, rows)) + EXTRA_LENGTH,
             )
-        return [row[1 : row.index(EOS, 1) + 1] if EOS in row[1:] else row[1:] for row in found.tolist()]
+        return [
+            row[1 : row.index(EOS, 1) + 1] if EOS in row[1:] else row[1:] for row in found.tolist()
+        ]
 
     return sorted_by_length(vocabulary, search, BATCH)
 
@@ -311,7 +331,12 @@ def serve(side: str, part: str, folder: Path) -> None:
         seconds = time.perf_counter() - started
         found = [text for output in outputs for text in output.texts]
         pieces = sum(output.n_pieces for output in outputs)
-        print(json.dumps({"seconds": seconds, "pieces": pieces, "memory": peak_memory(), "texts": found}), flush=True)
+        print(
+            json.dumps(
+                {"seconds": seconds, "pieces": pieces, "memory": peak_memory(), "texts": found}
+            ),
+            flush=True,
+        )
 
 
 class Side:
@@ -321,8 +346,20 @@ class Side:
         self.name, self.memory, self.pieces = name, 0, 0
         self.texts: list[str] = []
         self.rates: list[float] = []
-        command = [sys.executable, __file__, "--side", name, "--only", part, "--folder", str(folder)]
-        environment = {**os.environ, "GOMP_SPINCOUNT": "10000"}  # as the command line does; for all sides
+        command = [
+            sys.executable,
+            __file__,
+            "--side",
+            name,
+            "--only",
+            part,
+            "--folder",
+            str(folder),
+        ]
+        environment = {
+            **os.environ,
+            "GOMP_SPINCOUNT": "10000",
+        }  # as the command line does; for all sides
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
@@ -362,7 +399,10 @@ def fastest(name: str, part: str, folder: Path) -> Side:
             speed[side] = max(speed[side], side.round(SENTENCES[PARTS[part]]))
     best = max(sides, key=lambda side: speed[side])
     show(
-        part=part, side=name, chosen=best.name, **{side.name.split()[-1]: round(value) for side, value in speed.items()}
+        part=part,
+        side=name,
+        chosen=best.name,
+        **{side.name.split()[-1]: round(value) for side, value in speed.items()},
     )
     for side in sides:
         if side is not best:
@@ -398,11 +438,15 @@ def compare(part: str, folder: Path, rounds: int) -> None:
 
     def ratio(mine: str, other: str) -> float:
         """The median over rounds of one side against another."""
-        return statistics.median(a / b for a, b in zip(sides[mine].rates, sides[other].rates, strict=True))
+        return statistics.median(
+            a / b for a, b in zip(sides[mine].rates, sides[other].rates, strict=True)
+        )
 
     def same(mine: str, other: str) -> float:
         """The share of sentences that two sides translate alike."""
-        return round(sum(a == b for a, b in zip(sides[mine].texts, sides[other].texts, strict=True)) / n, 3)
+        return round(
+            sum(a == b for a, b in zip(sides[mine].texts, sides[other].texts, strict=True)) / n, 3
+        )
 
     show(
         part=part,
@@ -413,7 +457,10 @@ def compare(part: str, folder: Path, rounds: int) -> None:
     )
     bar(f"default engine vs CTranslate2 driven directly, {part}", ratio(DEFAULT, DIRECT), 0.97)
     if batch == BATCH:
-        best = max((name for name in (TORCH, TORCH_BF16) if name in sides), key=lambda name: sides[name].speed)
+        best = max(
+            (name for name in (TORCH, TORCH_BF16) if name in sides),
+            key=lambda name: sides[name].speed,
+        )
         bar(f"torch vs Hugging Face float32, {part}", ratio(TORCH, HUGGING_FACE), 1.5)
         bar(
             f"torch best precision ({best.split()[-1]}) vs Hugging Face float32, {part}",
@@ -423,10 +470,14 @@ def compare(part: str, folder: Path, rounds: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path)
     parser.add_argument("--only", choices=list(PARTS))
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of each part; left out: {ROUNDS}")
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, help=f"of each part; left out: {ROUNDS}"
+    )
     parser.add_argument("--side", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -434,7 +485,9 @@ def main() -> None:
         serve(arguments.side, arguments.only, arguments.folder)
         return
     with tempfile.TemporaryDirectory() as temporary:
-        os.environ["XDG_CACHE_HOME"] = str(Path(temporary) / "cache")  # the user's own stays as it is
+        os.environ["XDG_CACHE_HOME"] = str(
+            Path(temporary) / "cache"
+        )  # the user's own stays as it is
         lines, sentences = read_texts(arguments.data)
         parts = [arguments.only] if arguments.only else list(PARTS)
         for shape in dict.fromkeys(PARTS[part][0] for part in parts):

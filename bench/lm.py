@@ -22,7 +22,7 @@ WARM, TARGET = 20, 1.3
 def read(data: Path | None) -> str:
     if data is not None:
         return (data / "tinyshakespeare.txt").read_text(encoding="utf-8")
-    from transduce.text.grammar import generate
+    from transduce.grammar import generate
 
     return "".join(f"{pair.source}\n" for pair in generate("en-it", 20_000, seed=1))
 
@@ -35,7 +35,7 @@ def measure_ours(text: str, steps: int) -> float:
     import torch
 
     from transduce.config import ModelConfig, TrainConfig
-    from transduce.data.stream import Position
+    from transduce.data.order import Position
     from transduce.data.windows import encode_text, window_stream
     from transduce.hardware import keep_freed_memory
     from transduce.model import LanguageModel
@@ -81,9 +81,18 @@ def measure_plain(text: str, steps: int) -> float:
     class Block(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.norm_1, self.norm_2 = nn.LayerNorm(WIDTH, bias=False), nn.LayerNorm(WIDTH, bias=False)
-            self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH, bias=False), nn.Linear(WIDTH, WIDTH, bias=False)
-            self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH, bias=False), nn.Linear(4 * WIDTH, WIDTH, bias=False)
+            self.norm_1, self.norm_2 = (
+                nn.LayerNorm(WIDTH, bias=False),
+                nn.LayerNorm(WIDTH, bias=False),
+            )
+            self.qkv, self.out = (
+                nn.Linear(WIDTH, 3 * WIDTH, bias=False),
+                nn.Linear(WIDTH, WIDTH, bias=False),
+            )
+            self.up, self.down = (
+                nn.Linear(WIDTH, 4 * WIDTH, bias=False),
+                nn.Linear(4 * WIDTH, WIDTH, bias=False),
+            )
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             b, t, c = x.shape
@@ -96,14 +105,19 @@ def measure_plain(text: str, steps: int) -> float:
     class Plain(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.pieces, self.positions = nn.Embedding(len(characters), WIDTH), nn.Embedding(WINDOW, WIDTH)
+            self.pieces, self.positions = (
+                nn.Embedding(len(characters), WIDTH),
+                nn.Embedding(WINDOW, WIDTH),
+            )
             self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
             self.norm = nn.LayerNorm(WIDTH, bias=False)
             self.head = nn.Linear(WIDTH, len(characters), bias=False)
             self.head.weight = self.pieces.weight
 
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            hidden = self.norm(self.blocks(self.pieces(x) + self.positions(torch.arange(x.shape[1]))))
+            hidden = self.norm(
+                self.blocks(self.pieces(x) + self.positions(torch.arange(x.shape[1])))
+            )
             return F.cross_entropy(self.head(hidden).view(-1, len(characters)), y.view(-1))
 
     model = Plain().train()
@@ -116,7 +130,9 @@ def measure_plain(text: str, steps: int) -> float:
             started = time.perf_counter()
         places = torch.randint(len(ids) - WINDOW, (BATCH,)).tolist()
         x = torch.stack([torch.from_numpy(ids[i : i + WINDOW].astype(np.int64)) for i in places])
-        y = torch.stack([torch.from_numpy(ids[i + 1 : i + 1 + WINDOW].astype(np.int64)) for i in places])
+        y = torch.stack(
+            [torch.from_numpy(ids[i + 1 : i + 1 + WINDOW].astype(np.int64)) for i in places]
+        )
         loss = model(x, y)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -127,7 +143,9 @@ def measure_plain(text: str, steps: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path)
     parser.add_argument("--only", choices=["train"], help="there is one part")
     parser.add_argument("--rounds", type=int, default=5)
@@ -144,11 +162,23 @@ def main() -> None:
         for side in ("ours", "plain") if number % 2 else ("plain", "ours"):
             command = [sys.executable, __file__, "--side", side, "--steps", str(arguments.steps)]
             command += ["--data", str(arguments.data)] if arguments.data else []
-            speed[side] = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-            print(json.dumps({"round": number, "side": side, "tokens_per_second": round(speed[side])}), flush=True)
+            speed[side] = float(
+                subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            )
+            print(
+                json.dumps(
+                    {"round": number, "side": side, "tokens_per_second": round(speed[side])}
+                ),
+                flush=True,
+            )
         ratios.append(speed["ours"] / speed["plain"])
     value = statistics.median(ratios)
-    bar = {"bar": "language model vs plain loop", "value": round(value, 3), "target": TARGET, "holds": value >= TARGET}
+    bar = {
+        "bar": "language model vs plain loop",
+        "value": round(value, 3),
+        "target": TARGET,
+        "holds": value >= TARGET,
+    }
     print(json.dumps(bar))
 
 

@@ -48,21 +48,28 @@ def bar(name: str, value: float, target: float, *, at_most: bool = False) -> Non
 def make_batches(data: Path | None, path: Path) -> None:
     """Some batches of the corpus, as ids: what every side trains on."""
     from transduce.data.batch import encode_pairs
-    from transduce.data.stream import ExampleList, Position, batches_of_examples
+    from transduce.data.order import ExampleList, Position, batches_of_examples
+    from transduce.grammar import generate
     from transduce.text.corpus import Pair
-    from transduce.text.grammar import generate
     from transduce.text.vocabulary import learn
 
     if data is None:
         pairs = [Pair(pair.source, pair.target) for pair in generate("en-it", 29_000, seed=1)]
     else:
-        texts = [gzip.decompress((data / f"train.{side}.gz").read_bytes()).decode() for side in ("en", "de")]
+        texts = [
+            gzip.decompress((data / f"train.{side}.gz").read_bytes()).decode()
+            for side in ("en", "de")
+        ]
         sides = [text.split("\n")[:-1] for text in texts]
         pairs = [Pair(*pair) for pair in zip(*sides, strict=True)]
-    vocabulary = learn([text for pair in pairs for text in (pair.source, pair.target)], "bpe", PIECES, exact=False)
+    vocabulary = learn(
+        [text for pair in pairs for text in (pair.source, pair.target)], "bpe", PIECES, exact=False
+    )
     examples = ExampleList(encode_pairs(pairs, vocabulary, vocabulary))
     found = batches_of_examples(examples, BATCH_TOKENS, 1, Position())
-    batches = [[(row.source.tolist(), row.target.tolist()) for row in next(found)[0]] for _ in range(32)]
+    batches = [
+        [(row.source.tolist(), row.target.tolist()) for row in next(found)[0]] for _ in range(32)
+    ]
     path.write_bytes(pickle.dumps((len(vocabulary), batches)))
 
 
@@ -72,7 +79,10 @@ def read_batches(path: Path) -> tuple[int, list[Any]]:
     from transduce.data.batch import Example, collate
 
     size, batches = pickle.loads(path.read_bytes())  # written by ourselves a moment ago
-    rows = [[Example(np.array(source), np.array(target)) for source, target in batch] for batch in batches]
+    rows = [
+        [Example(np.array(source), np.array(target)) for source, target in batch]
+        for batch in batches
+    ]
     return size, [collate(batch) for batch in rows]
 
 
@@ -84,22 +94,34 @@ def ours(shape: Any, size: int, batches: list[Any]) -> Step:
     from transduce.config import ModelConfig, TrainConfig
     from transduce.hardware import keep_freed_memory
     from transduce.model import Transformer
-    from transduce.training.ranks import join
+    from transduce.training.distributed import join
     from transduce.training.step import make_optimizer, update
 
     keep_freed_memory()
     ranks = join()
     model = Transformer(ModelConfig(**shape, vocab_size=size)).train()
     precision = "bfloat16" if has_bfloat16() else "float32"
-    optimizer, config = make_optimizer(model), TrainConfig(label_smoothing=SMOOTHING, precision=precision)
+    optimizer, config = (
+        make_optimizer(model),
+        TrainConfig(label_smoothing=SMOOTHING, precision=precision),
+    )
 
     def step(number: int) -> None:
-        update(model, optimizer, [batches[(number + ranks.rank) % len(batches)]], 1e-4, config, ranks=ranks)
+        update(
+            model,
+            optimizer,
+            [batches[(number + ranks.rank) % len(batches)]],
+            1e-4,
+            config,
+            ranks=ranks,
+        )
 
     return step
 
 
-def tuned_step(model: Any, loss_of: Callable[[Any], Any], batches: list[Any], is_tuned: bool) -> Step:
+def tuned_step(
+    model: Any, loss_of: Callable[[Any], Any], batches: list[Any], is_tuned: bool
+) -> Step:
     """The loop around a peer."""
     import contextlib
 
@@ -109,8 +131,14 @@ def tuned_step(model: Any, loss_of: Callable[[Any], Any], batches: list[Any], is
         from transduce.hardware import keep_freed_memory
 
         keep_freed_memory()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=is_tuned)
-    products = torch.autocast("cpu", torch.bfloat16) if is_tuned and has_bfloat16() else contextlib.nullcontext()
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=is_tuned
+    )
+    products = (
+        torch.autocast("cpu", torch.bfloat16)
+        if is_tuned and has_bfloat16()
+        else contextlib.nullcontext()
+    )
 
     def step(number: int) -> None:
         with products:
@@ -136,7 +164,10 @@ def torch_transformer(shape: Any, size: int, batches: list[Any], is_tuned: bool)
     class Peer(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.pieces, self.dropout = nn.Embedding(size, width, padding_idx=0), nn.Dropout(shape["dropout"])
+            self.pieces, self.dropout = (
+                nn.Embedding(size, width, padding_idx=0),
+                nn.Dropout(shape["dropout"]),
+            )
             self.body = nn.Transformer(
                 width,
                 shape["n_heads"],
@@ -150,7 +181,9 @@ def torch_transformer(shape: Any, size: int, batches: list[Any], is_tuned: bool)
             self.head.weight = self.pieces.weight
 
         def embed(self, ids: torch.Tensor) -> torch.Tensor:
-            return self.dropout(self.pieces(ids) * width**0.5 + sinusoids(0, ids.shape[1], width, ids.device))
+            return self.dropout(
+                self.pieces(ids) * width**0.5 + sinusoids(0, ids.shape[1], width, ids.device)
+            )
 
         def forward(self, batch: Any) -> torch.Tensor:
             hidden = self.body(
@@ -162,7 +195,9 @@ def torch_transformer(shape: Any, size: int, batches: list[Any], is_tuned: bool)
                 tgt_is_causal=True,
             )
             logits = self.head(hidden).flatten(end_dim=1)
-            return F.cross_entropy(logits, batch.target_out.flatten(), ignore_index=0, label_smoothing=SMOOTHING)
+            return F.cross_entropy(
+                logits, batch.target_out.flatten(), ignore_index=0, label_smoothing=SMOOTHING
+            )
 
     model = Peer().train()
     return tuned_step(model, model, batches, is_tuned)
@@ -197,7 +232,10 @@ def marian(shape: Any, size: int, batches: list[Any], is_tuned: bool, attention:
     def loss_of(batch: Any) -> Any:
         labels = batch.target_out.masked_fill(batch.target_out == 0, -100)
         return model(
-            input_ids=batch.source, attention_mask=batch.source_mask, decoder_input_ids=batch.target_in, labels=labels
+            input_ids=batch.source,
+            attention_mask=batch.source_mask,
+            decoder_input_ids=batch.target_in,
+            labels=labels,
         ).loss
 
     return tuned_step(model, loss_of, batches, is_tuned)
@@ -247,11 +285,24 @@ class Side:
         if name in (TWO, SINGLE):
             environment |= {"OMP_NUM_THREADS": "1"}
         if name == TWO:
-            from transduce.app.launch import free_port
+            from transduce.training.launch import free_port
 
-            environment |= {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+            environment |= {
+                "WORLD_SIZE": "2",
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(free_port()),
+            }
             environment |= {"GLOO_SOCKET_IFNAME": "lo"}
-        command = [sys.executable, __file__, "--side", name, "--only", shape, "--batches", str(path)]
+        command = [
+            sys.executable,
+            __file__,
+            "--side",
+            name,
+            "--only",
+            shape,
+            "--batches",
+            str(path),
+        ]
         self._processes = [
             subprocess.Popen(
                 command,
@@ -269,7 +320,9 @@ class Side:
             assert process.stdin is not None
             process.stdin.write(f"{number}\n")
             process.stdin.flush()
-        answers = [json.loads(process.stdout.readline()) for process in self._processes if process.stdout]
+        answers = [
+            json.loads(process.stdout.readline()) for process in self._processes if process.stdout
+        ]
         self.memory = max(memory for _, memory in answers)
         return max(float(seconds) for seconds, _ in answers)
 
@@ -329,7 +382,9 @@ def compare(shape: str, path: Path, rounds: int) -> None:
                     seconds[side.name] += side.step(k)
             for side in sides:
                 taken = [(k + i) % len(batches) for k in numbers for i in range(side.n_processes)]
-                rates[side.name].append(sum(batches[k].n_tokens for k in taken) / seconds[side.name])
+                rates[side.name].append(
+                    sum(batches[k].n_tokens for k in taken) / seconds[side.name]
+                )
         for side in sides:
             memory[side.name] = side.memory
             side.end()
@@ -345,9 +400,21 @@ def compare(shape: str, path: Path, rounds: int) -> None:
         return max(some, key=lambda name: statistics.median(rates[name]))
 
     as_it_comes, tuned = BARS[shape]
-    peer, best_peer = fastest(list(PEERS)), fastest([name for name in names if not name.startswith("ours")])
-    show(shape=shape, faster_peer=peer, best_tuned_peer=best_peer, one_process_vs_peer=round(ratio("ours", peer), 3))
-    bar(f"train {shape} vs faster peer as it comes", max(ratio("ours", peer), ratio(TWO, peer)), as_it_comes)
+    peer, best_peer = (
+        fastest(list(PEERS)),
+        fastest([name for name in names if not name.startswith("ours")]),
+    )
+    show(
+        shape=shape,
+        faster_peer=peer,
+        best_tuned_peer=best_peer,
+        one_process_vs_peer=round(ratio("ours", peer), 3),
+    )
+    bar(
+        f"train {shape} vs faster peer as it comes",
+        max(ratio("ours", peer), ratio(TWO, peer)),
+        as_it_comes,
+    )
     bar(f"train {shape} vs best tuned peer", ratio("ours", best_peer), tuned)
     if shape == "tiny":
         bar("two single-thread processes vs one, tiny", ratio(TWO, SINGLE), 1.8)
@@ -365,7 +432,9 @@ def compare(shape: str, path: Path, rounds: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path)
     parser.add_argument("--only", choices=list(STEPS))
     parser.add_argument("--rounds", type=int, default=5)

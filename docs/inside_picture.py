@@ -7,12 +7,18 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from transduce.decode.load import load
-from transduce.inspection.export import export_html
+from transduce.inspection.page_export import export_html
 from transduce.inspection.trace import trace
 
 TEXT = "I love you very much"
 WIDTH = 1060
-SWITCHES = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+SWITCHES = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+]
 
 
 def main() -> None:
@@ -20,9 +26,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary, sync_playwright() as playwright:
         path = Path(temporary) / "inside.html"
         path.write_text(export_html(trace(load(), TEXT)), encoding="utf-8")
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=SWITCHES)
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=SWITCHES
+        )
         size = {"width": WIDTH, "height": 1200}
-        page = browser.new_page(viewport=size, device_scale_factor=1.5, offline=True, color_scheme="light")
+        page = browser.new_page(
+            viewport=size, device_scale_factor=1.5, offline=True, color_scheme="light"
+        )
         page.goto(path.as_uri())
         page.locator(".said .chip", has_text="molto").click()
         page.mouse.move(0, 0)

@@ -7,12 +7,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from transduce.app.demo import run_demo
+from transduce.training.demo import run_demo
 
 
 def main() -> None:
     """Run the demo in a recording terminal and save what it showed; the fonts are the reader's own, nothing is fetched."""
-    console = Console(record=True, file=io.StringIO(), color_system="truecolor", width=118)  # not a terminal: no bar
+    console = Console(
+        record=True, file=io.StringIO(), color_system="truecolor", width=118
+    )  # not a terminal: no bar
     with tempfile.TemporaryDirectory() as temporary:
         run_demo(Path(temporary) / "demo", console, console)
     print(console.export_text(clear=False))  # the transcript of the README

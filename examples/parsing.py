@@ -55,7 +55,9 @@ def sentence(rng: random.Random) -> tuple[str, str]:
     if not is_person and rng.random() < 0.4:
         tool, tool_tree, _ = noun_phrase(rng, 1)
         words, verb_phrase = [*words, "with", *tool], f"{verb_phrase} (PP IN {tool_tree} )"
-    return " ".join([*subject, rng.choice(VERBS), *words]), f"(S {subject_tree} (VP {verb_phrase} ) )"
+    return " ".join(
+        [*subject, rng.choice(VERBS), *words]
+    ), f"(S {subject_tree} (VP {verb_phrase} ) )"
 
 
 def treebank(n: int, seed: int, without: frozenset[str] = frozenset()) -> list[tuple[str, str]]:
@@ -101,20 +103,34 @@ def main(n_sentences: int, steps: int, n_test: int = 300) -> float:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for name, side in (("words", 0), ("trees", 1)):
-            (folder / name).write_text("".join(f"{pair[side]}\n" for pair in train), encoding="utf-8")
+            (folder / name).write_text(
+                "".join(f"{pair[side]}\n" for pair in train), encoding="utf-8"
+            )
         parser = transduce.train(
             folder / "run",
             folder / "words",
             folder / "trees",
             preset="nano",
             settings=[
-                {"text": {"kind": "unigram", "joint": False}, "data": {"batch_tokens": 1024, "valid_pairs": 100}},
-                {"train": {"steps": steps, "schedule": "cosine", "validate_every": steps, "save_every": steps}},
+                {
+                    "text": {"kind": "unigram", "joint": False},
+                    "data": {"batch_tokens": 1024, "valid_pairs": 100},
+                },
+                {
+                    "train": {
+                        "steps": steps,
+                        "schedule": "cosine",
+                        "validate_every": steps,
+                        "save_every": steps,
+                    }
+                },
                 {"train": {"warmup_steps": max(1, steps // 5), "average_last": 1}},
             ],
             console=Console(stderr=True, soft_wrap=True),
         )
-    found = [translation.text for translation in parser.translate([text for text, _ in test], beam=1)]
+    found = [
+        translation.text for translation in parser.translate([text for text, _ in test], beam=1)
+    ]
     f1 = labelled_f1(found, [tree for _, tree in test])
     print(f"{test[0][0]}\n{found[0]}")
     print(f"labelled F1 on {n_test} unseen sentences: {f1:.1f}")

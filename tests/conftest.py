@@ -1,20 +1,27 @@
 """Small models and texts that several tests share. Dimensions are different primes, so that a swapped axis cannot pass by luck."""
 
+import io
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # before torch: as the command line does, see docs/decisions.md
+os.environ.setdefault(
+    "GOMP_SPINCOUNT", "10000"
+)  # before torch: as the command line does, see docs/decisions.md
 
 import pytest
 import torch
 
-from transduce.checkpoint import FolderConfig, ModelFolder
+from tests.commands import Run
+from tests.trainings import Straight, finish, start, weights
+from transduce.cli.main import main
 from transduce.config import ModelConfig, TextConfig
+from transduce.grammar import generate
 from transduce.model import Transformer
-from transduce.text.grammar import generate
+from transduce.model_folder import FolderConfig, ModelFolder
 from transduce.text.vocabulary import Vocabulary, learn
 
 
@@ -28,7 +35,9 @@ def _cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 
 @pytest.fixture
 def model_config() -> ModelConfig:
-    return ModelConfig(vocab_size=41, n_layers=2, d_model=22, d_ff=37, n_heads=3, d_k=7, d_v=5, dropout=0.0)
+    return ModelConfig(
+        vocab_size=41, n_layers=2, d_model=22, d_ff=37, n_heads=3, d_k=7, d_v=5, dropout=0.0
+    )
 
 
 @pytest.fixture
@@ -53,7 +62,11 @@ def untrained_folder(vocabulary: Vocabulary) -> ModelFolder:
     config = ModelConfig(vocab_size=len(vocabulary), n_layers=1, d_model=16, d_ff=23, n_heads=2)
     folder_config = FolderConfig(text=TextConfig(vocab_size=len(vocabulary)), model=config)
     return ModelFolder(
-        folder_config, Transformer(config).eval(), vocabulary, vocabulary, frozenset({"I", "love", "you"})
+        folder_config,
+        Transformer(config).eval(),
+        vocabulary,
+        vocabulary,
+        frozenset({"I", "love", "you"}),
     )
 
 
@@ -80,3 +93,30 @@ def _signals_as_they_were() -> Iterator[None]:
     yield
     for number, handler in zip(numbers, before, strict=True):
         signal.signal(number, handler)
+
+
+@pytest.fixture
+def transduce(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """Run a command in this process: its exit code, stdout and stderr."""
+
+    def run(*arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["transduce", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stderr", sys.stderr)  # a training puts its own there
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capfdbinary.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capfdbinary.readouterr()
+        return int(end.value.code or 0), out.decode(), err.decode()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> Straight:
+    """A corpus and the weights of a training on it that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("straight")
+    corpus = write_grammar(folder, 300)
+    code, err = finish(start(folder / "run", corpus))
+    assert code == 0, err
+    return corpus, weights(folder / "run")

@@ -66,7 +66,11 @@ def _layer(layer: EncoderLayer | DecoderLayer, name: str, order: Tensor) -> dict
 
 def _attention(attention: MultiHeadAttention, name: str, order: Tensor) -> dict[str, Tensor]:
     weights: dict[str, Tensor] = {}
-    for part, linear in (("q_proj", attention.w_q), ("k_proj", attention.w_k), ("v_proj", attention.w_v)):
+    for part, linear in (
+        ("q_proj", attention.w_q),
+        ("k_proj", attention.w_k),
+        ("v_proj", attention.w_v),
+    ):
         weights[f"{name}.{part}.weight"] = linear.weight.detach()[:, order]
         weights[f"{name}.{part}.bias"] = torch.zeros(linear.out_features)
     weights[f"{name}.out_proj.weight"] = attention.w_o.weight.detach()[order]

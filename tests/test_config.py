@@ -2,7 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from transduce.config import Config, differences, parse_assignment, read_toml, resolve, setting_names, to_toml
+from transduce.config import (
+    Config,
+    differences,
+    parse_assignment,
+    read_toml,
+    resolve,
+    setting_names,
+    to_toml,
+)
 from transduce.errors import ConfigError, MissingInputError
 
 SETTINGS = """
@@ -33,7 +41,12 @@ def test_every_setting_has_a_meaning() -> None:
 
 
 def test_settings_survive_the_way_to_toml_and_back(tmp_path: Path) -> None:
-    config = resolve({"train": {"learning_rate": 0.0035, "steps": 12}, "model": {"norm": "pre", "vocab_size": 100}})
+    config = resolve(
+        {
+            "train": {"learning_rate": 0.0035, "steps": 12},
+            "model": {"norm": "pre", "vocab_size": 100},
+        }
+    )
     (tmp_path / "run.toml").write_text(to_toml(config))
     assert resolve(read_toml(tmp_path / "run.toml")) == config
 
@@ -68,7 +81,9 @@ def test_an_unknown_setting_names_the_nearest(text: str, message: str) -> None:
 
 def test_an_unknown_setting_in_a_file_names_the_nearest(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("[model]\nd_modle = 512\n")
-    with pytest.raises(ConfigError, match=r"unknown setting 'model.d_modle': did you mean 'model.d_model'"):
+    with pytest.raises(
+        ConfigError, match=r"unknown setting 'model.d_modle': did you mean 'model.d_model'"
+    ):
         resolve(read_toml(tmp_path / "a.toml"))
     (tmp_path / "a.toml").write_text("stpes = 512\n")
     with pytest.raises(ConfigError, match=r"unknown setting 'stpes': did you mean"):
@@ -102,12 +117,20 @@ def test_an_impossible_setting_says_what_was_found_and_wanted(
 
 
 def test_heads_of_free_size_need_no_divisible_width() -> None:
-    assert resolve({"model": {"d_model": 100, "n_heads": 8, "d_k": 7, "d_v": 5}}).model.key_size == 7
+    assert (
+        resolve({"model": {"d_model": 100, "n_heads": 8, "d_k": 7, "d_v": 5}}).model.key_size == 7
+    )
 
 
 def test_differences_are_listed_by_name() -> None:
-    old, new = resolve({"train": {"steps": 1}}), resolve({"train": {"steps": 2}, "decode": {"beam": 7}})
-    assert differences(old.model_dump(), new.model_dump()) == ["train.steps: 1 -> 2", "decode.beam: 4 -> 7"]
+    old, new = (
+        resolve({"train": {"steps": 1}}),
+        resolve({"train": {"steps": 2}, "decode": {"beam": 7}}),
+    )
+    assert differences(old.model_dump(), new.model_dump()) == [
+        "train.steps: 1 -> 2",
+        "decode.beam: 4 -> 7",
+    ]
 
 
 def test_a_missing_or_broken_settings_file_is_named(tmp_path: Path) -> None:

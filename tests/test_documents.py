@@ -10,18 +10,20 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import write_grammar
-from transduce.app.info import describe_preset
+from transduce.claims import claims
 from transduce.decode.load import load
-from transduce.inspection.claims import claims
+from transduce.grammar import generate
 from transduce.inspection.edits import FIELDS
+from transduce.inspection.summary import describe_preset
 from transduce.inspection.views import VIEWS
 from transduce.presets import TABLE_3
-from transduce.text.grammar import generate
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAPER = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
-SOURCES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "src" / "transduce").rglob("*.py")}
+SOURCES = {
+    path: path.read_text(encoding="utf-8") for path in (ROOT / "src" / "transduce").rglob("*.py")
+}
 TRAINING = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
 INSIDE = (ROOT / "docs" / "inside.md").read_text(encoding="utf-8")
 EVALUATING = (ROOT / "docs" / "evaluating.md").read_text(encoding="utf-8")
@@ -29,7 +31,12 @@ TRANSLATING = (ROOT / "docs" / "translating.md").read_text(encoding="utf-8")
 
 
 def commands_of(page: str) -> list[str]:
-    return [line for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) for line in block.splitlines() if line]
+    return [
+        line
+        for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+        for line in block.splitlines()
+        if line
+    ]
 
 
 COMMANDS = commands_of(README)
@@ -37,7 +44,9 @@ COMMANDS = commands_of(README)
 
 def run(command: str, folder: Path) -> str:
     """What a command of a page prints, as a reader would run it."""
-    typed = re.sub(r"\btransduce (?=[a-z])", f"{shlex.quote(sys.executable)} -m transduce ", command)
+    typed = re.sub(
+        r"\btransduce (?=[a-z])", f"{shlex.quote(sys.executable)} -m transduce ", command
+    )
     done = subprocess.run(typed, shell=True, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, f"{command}\n{done.stderr}"
     return done.stdout
@@ -91,7 +100,11 @@ def test_the_commands_of_the_page_on_looking_inside_run_in_order(tmp_path: Path)
     said = [run(command, tmp_path) for command in commands_of(INSIDE)]
     assert len(said) >= 8
     assert "molto    0    0   0  100" in said[0]
-    assert (tmp_path / "out.html").stat().st_size < 2_000_000 < (tmp_path / "whole.html").stat().st_size + 1_000_000
+    assert (
+        (tmp_path / "out.html").stat().st_size
+        < 2_000_000
+        < (tmp_path / "whole.html").stat().st_size + 1_000_000
+    )
 
 
 def test_every_view_and_every_edit_is_on_the_page_on_looking_inside() -> None:
@@ -119,7 +132,9 @@ def test_the_make_targets_of_the_readme_exist() -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
-@pytest.mark.parametrize("page", sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]))
+@pytest.mark.parametrize(
+    "page", sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+)
 def test_every_link_and_every_file_named_in_a_page_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for link in re.findall(r"\]\(([^)#]+)\)", text):
@@ -128,7 +143,9 @@ def test_every_link_and_every_file_named_in_a_page_exists(page: Path) -> None:
         assert any((base / name).exists() for base in (ROOT, ROOT / "src" / "transduce")), name
     for name in re.findall(r"`(\w+/)`", text):
         bases = (ROOT, ROOT / "src" / "transduce", ROOT / "src" / "transduce" / "text")
-        assert name in ("checkpoints/", "model/") or any((base / name).is_dir() for base in bases), name
+        assert name in ("checkpoints/", "model/") or any(
+            (base / name).is_dir() for base in bases
+        ), name
 
 
 def test_every_function_and_test_in_the_map_of_the_paper_exists() -> None:
@@ -136,23 +153,33 @@ def test_every_function_and_test_in_the_map_of_the_paper_exists() -> None:
     assert len(pointers) > 40
     for file, name in pointers:
         path = ROOT / file if file.startswith("tests/") else ROOT / "src" / "transduce" / file
-        assert re.search(rf"^(def|class) {name}\b", path.read_text(encoding="utf-8"), re.MULTILINE), f"{file}::{name}"
+        assert re.search(
+            rf"^(def|class) {name}\b", path.read_text(encoding="utf-8"), re.MULTILINE
+        ), f"{file}::{name}"
 
 
 def test_every_claim_is_in_the_map_of_the_paper_with_a_station_that_exists() -> None:
-    texts = (ROOT / "src" / "transduce" / "inspection" / "page" / "texts.js").read_text(encoding="utf-8")
+    texts = (ROOT / "src" / "transduce" / "inspection" / "page" / "texts.js").read_text(
+        encoding="utf-8"
+    )
     stations = {"", *re.findall(r"^  (\w+): \{", texts, re.MULTILINE)}
-    rows = re.findall(r"^\| [^`]* \| `[^`]*` \| `[^`]*` \| `?(\w*)`? \| (\w*) \|$", PAPER, re.MULTILINE)
+    rows = re.findall(
+        r"^\| [^`]* \| `[^`]*` \| `[^`]*` \| `?(\w*)`? \| (\w*) \|$", PAPER, re.MULTILINE
+    )
     assert len(rows) > 20
     more = re.findall(r"`(\w+)`", PAPER.split("More claims")[1].split("Section 6.3")[0])
     assert {name for name, _ in rows if name} | set(more) == set(claims())
-    assert {station for _, station in rows} | {claim.station for claim in claims().values()} <= stations
+    assert {station for _, station in rows} | {
+        claim.station for claim in claims().values()
+    } <= stations
 
 
 def test_the_results_of_all_claims_are_there() -> None:
     folder = ROOT / "results" / "claims"
     rows = re.findall(
-        r"^\| `(\w+)`: .* \*\*([\w ]+)\*\* ", (folder / "README.md").read_text(encoding="utf-8"), re.MULTILINE
+        r"^\| `(\w+)`: .* \*\*([\w ]+)\*\* ",
+        (folder / "README.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
     )
     page = (folder / "claims.html").read_text(encoding="utf-8")
     assert [name for name, _ in rows] == list(claims())
@@ -176,4 +203,6 @@ def test_the_parameter_table_is_what_the_models_have() -> None:
     assert {name for name, *_ in rows} == {"base", "big", *TABLE_3}
     for name, *printed in rows:
         for vocab_size, number in zip((37_000, 41_000), printed, strict=True):
-            assert f"{sum(describe_preset(name, vocab_size).parameters.values()) / 1e6:.1f}" == number
+            assert (
+                f"{sum(describe_preset(name, vocab_size).parameters.values()) / 1e6:.1f}" == number
+            )

@@ -21,7 +21,12 @@ def load(name: str) -> ModuleType:
 def test_labelled_f1_by_hand() -> None:
     parsing = load("parsing")
     gold = "(S (NP DT NN ) (VP VB (NP NNP ) ) )"
-    assert parsing.spans(gold) == {("NP", 0, 2): 1, ("NP", 3, 4): 1, ("VP", 2, 4): 1, ("S", 0, 4): 1}
+    assert parsing.spans(gold) == {
+        ("NP", 0, 2): 1,
+        ("NP", 3, 4): 1,
+        ("VP", 2, 4): 1,
+        ("S", 0, 4): 1,
+    }
     assert parsing.labelled_f1([gold], [gold]) == 100
     other = "(S (NP DT NN ) (VP VB NNP ) )"  # three constituents, all of them right, of four
     assert parsing.labelled_f1([other], [gold]) == pytest.approx(100 * 2 * 3 / 7)

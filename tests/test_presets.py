@@ -4,7 +4,15 @@ import torch
 from transduce.config import ModelConfig, resolve
 from transduce.errors import ConfigError
 from transduce.model import Transformer
-from transduce.presets import PAPER_MILLIONS, PRESETS, TABLE_3, preset, propose, propose_text, shape_for
+from transduce.presets import (
+    PAPER_MILLIONS,
+    PRESETS,
+    TABLE_3,
+    preset,
+    propose,
+    propose_text,
+    shape_for,
+)
 
 
 def model_config(name: str, vocab_size: int) -> ModelConfig:
@@ -22,7 +30,10 @@ def count_by_hand(c: ModelConfig) -> int:
     attention = c.n_heads * c.d_model * (2 * c.key_size + 2 * c.value_size)
     feed_forward = 2 * c.d_model * c.d_ff + c.d_ff + c.d_model
     norm = 2 * c.d_model
-    encoder_layer, decoder_layer = attention + feed_forward + 2 * norm, 2 * attention + feed_forward + 3 * norm
+    encoder_layer, decoder_layer = (
+        attention + feed_forward + 2 * norm,
+        2 * attention + feed_forward + 3 * norm,
+    )
     learned = c.max_positions * c.d_model if c.positions == "learned" else 0
     return c.vocab_size * c.d_model + learned + c.n_layers * (encoder_layer + decoder_layer)
 
@@ -37,7 +48,9 @@ def test_every_preset_has_the_parameters_that_arithmetic_gives(name: str) -> Non
 def test_rows_of_table_3_fit_the_paper_at_41000_pieces_and_big_at_35900(name: str) -> None:
     """The paper says about 37000 pieces, but its printed counts need about 41,000 (and big 35,900)."""
     vocab_size = 35_900 if name == "big" else 41_000
-    assert count(model_config(name, vocab_size)) / 1e6 == pytest.approx(PAPER_MILLIONS[name], abs=0.55)
+    assert count(model_config(name, vocab_size)) / 1e6 == pytest.approx(
+        PAPER_MILLIONS[name], abs=0.55
+    )
 
 
 def test_at_37000_pieces_base_is_two_million_short_of_what_the_paper_prints() -> None:
@@ -83,7 +96,10 @@ def test_what_was_asked_for_is_reckoned_with() -> None:
     assert asked.settings["train"]["warmup_steps"] == 20
     assert "train.steps" not in asked.reasons
     larger = propose(30_000, 450_000, "tiny", [{"data": {"batch_tokens": 8192}}])
-    assert larger.settings["train"]["steps"] == propose(30_000, 450_000, "tiny").settings["train"]["steps"] // 2
+    assert (
+        larger.settings["train"]["steps"]
+        == propose(30_000, 450_000, "tiny").settings["train"]["steps"] // 2
+    )
 
 
 @pytest.mark.parametrize("n_pairs", [1, 50, 5_000, 29_000, 300_000, 40_000_000])
@@ -95,7 +111,9 @@ def test_every_proposal_is_a_valid_configuration(n_pairs: int) -> None:
 def test_batches_that_make_one_step_together_do_not_lengthen_a_training() -> None:
     """Pieces seen in all, batches of 1,024: the same whether one or four of them make a step."""
     layers = [{"data": {"batch_tokens": 1024}, "train": {"accumulate": n}} for n in (1, 4)]
-    steps = [propose(30_000, 409_600, "tiny", [layer]).settings["train"]["steps"] for layer in layers]
+    steps = [
+        propose(30_000, 409_600, "tiny", [layer]).settings["train"]["steps"] for layer in layers
+    ]
     assert steps == [24_000, 6000]
     steps = [propose_text(409_600, "tiny", [layer]).settings["train"]["steps"] for layer in layers]
     assert steps == [4000, 1000]

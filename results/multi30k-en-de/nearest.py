@@ -11,7 +11,14 @@ from sacrebleu.metrics import BLEU
 
 bleu = BLEU(tokenize="none", effective_order=True)
 references = Path(sys.argv[1]).read_text(encoding="utf-8").split("\n")[:-1]
-lists = itertools.groupby((line.split(" ||| ") for line in sys.stdin), key=lambda fields: int(fields[0]))
+lists = itertools.groupby(
+    (line.split(" ||| ") for line in sys.stdin), key=lambda fields: int(fields[0])
+)
 for number, (reference, (i, found)) in enumerate(zip(references, lists, strict=True)):
     assert i == number
-    print(max((fields[1] for fields in found), key=lambda text: bleu.sentence_score(text, [reference]).score))
+    print(
+        max(
+            (fields[1] for fields in found),
+            key=lambda text: bleu.sentence_score(text, [reference]).score,
+        )
+    )

@@ -9,28 +9,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transduce.app.run import train as train
-    from transduce.checkpoint import ModelFolder as ModelFolder
     from transduce.config import Config as Config
     from transduce.config import ModelConfig as ModelConfig
     from transduce.decode.generator import Generation as Generation
     from transduce.decode.generator import Generator as Generator
-    from transduce.decode.how import Sampling as Sampling
     from transduce.decode.load import load as load
+    from transduce.decode.options import Sampling as Sampling
     from transduce.decode.translation import Translation as Translation
     from transduce.decode.translator import Translator as Translator
     from transduce.errors import TransduceError as TransduceError
     from transduce.inspection.steps import time_steps as time_steps
     from transduce.inspection.trace import Trace as Trace
     from transduce.inspection.trace import trace as trace
+    from transduce.model_folder import ModelFolder as ModelFolder
+    from transduce.training.run import train as train
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Config": "transduce.config",
     "ModelConfig": "transduce.config",
-    "ModelFolder": "transduce.checkpoint",
-    "Sampling": "transduce.decode.how",
+    "ModelFolder": "transduce.model_folder",
+    "Sampling": "transduce.decode.options",
     "Generation": "transduce.decode.generator",
     "Generator": "transduce.decode.generator",
     "TransduceError": "transduce.errors",
@@ -40,7 +40,7 @@ _HOMES = {
     "Trace": "transduce.inspection.trace",
     "time_steps": "transduce.inspection.steps",
     "trace": "transduce.inspection.trace",
-    "train": "transduce.app.run",
+    "train": "transduce.training.run",
 }
 
 __all__ = sorted(_HOMES)

@@ -1,5 +1,5 @@
 """`python -m transduce` is the command `transduce`."""
 
-from transduce.app.cli import main
+from transduce.cli.main import main
 
 main()

@@ -27,24 +27,42 @@ class Section(BaseModel):
 class TextConfig(Section):
     """How text becomes pieces."""
 
-    kind: Literal["bpe", "unigram", "char", "byte"] = Field("bpe", description="what the pieces are")
-    vocab_size: int | None = Field(None, ge=261, le=256_000, description="pieces; left out, chosen from the corpus")
-    joint: bool = Field(True, description="one vocabulary for both languages (section 5.1), or one each")
-    normalization: Literal["nfc", "nfkc", "none"] = Field(
-        "nfc", description="Unicode's normal form, control characters removed; in training and in translation"
+    kind: Literal["bpe", "unigram", "char", "byte"] = Field(
+        "bpe", description="what the pieces are"
     )
-    languages: tuple[str, str] | None = Field(None, description="of source and target; left out, from file suffixes")
+    vocab_size: int | None = Field(
+        None, ge=261, le=256_000, description="pieces; left out, chosen from the corpus"
+    )
+    joint: bool = Field(
+        True, description="one vocabulary for both languages (section 5.1), or one each"
+    )
+    normalization: Literal["nfc", "nfkc", "none"] = Field(
+        "nfc",
+        description="Unicode's normal form, control characters removed; in training and in translation",
+    )
+    languages: tuple[str, str] | None = Field(
+        None, description="of source and target; left out, from file suffixes"
+    )
     dropout: float = Field(
-        0.0, ge=0, lt=1, description="BPE-dropout: the chance that a merge is left out, anew in each epoch"
+        0.0,
+        ge=0,
+        lt=1,
+        description="BPE-dropout: the chance that a merge is left out, anew in each epoch",
     )
 
 
 class DataConfig(Section):
     """How pairs become batches."""
 
-    batch_tokens: int = Field(4096, ge=16, description="pieces a batch may hold, on its longer side, padding counted")
-    max_length: int = Field(256, ge=4, description="longer pairs (in pieces, either side) are left out and counted")
-    valid_pairs: int | None = Field(None, ge=1, description="pairs split off for validation when no set is given")
+    batch_tokens: int = Field(
+        4096, ge=16, description="pieces a batch may hold, on its longer side, padding counted"
+    )
+    max_length: int = Field(
+        256, ge=4, description="longer pairs (in pieces, either side) are left out and counted"
+    )
+    valid_pairs: int | None = Field(
+        None, ge=1, description="pairs split off for validation when no set is given"
+    )
 
 
 class ModelConfig(Section):
@@ -54,18 +72,36 @@ class ModelConfig(Section):
         "encoder-decoder", description="translator, language model"
     )
     vocab_size: int | None = Field(None, ge=1, description="set from the vocabulary, not by hand")
-    target_vocab_size: int | None = Field(None, ge=1, description="with text.joint = false: the target's own size")
-    n_layers: int = Field(6, ge=1, le=1000, description="N: layers of the encoder, and of the decoder")
+    target_vocab_size: int | None = Field(
+        None, ge=1, description="with text.joint = false: the target's own size"
+    )
+    n_layers: int = Field(
+        6, ge=1, le=1000, description="N: layers of the encoder, and of the decoder"
+    )
     d_model: int = Field(512, ge=2, le=65_536, description="width of every vector between layers")
-    d_ff: int = Field(2048, ge=1, le=1_048_576, description="inner width of the feed-forward network")
+    d_ff: int = Field(
+        2048, ge=1, le=1_048_576, description="inner width of the feed-forward network"
+    )
     n_heads: int = Field(8, ge=1, le=1024, description="h: heads of attention")
-    d_k: int | None = Field(None, ge=1, le=65_536, description="size of a query and a key; left out, d_model / n_heads")
-    d_v: int | None = Field(None, ge=1, le=65_536, description="size of a value; left out, d_model / n_heads")
-    dropout: float = Field(0.1, ge=0, lt=1, description="P_drop, on sub-layer outputs and embeddings (section 5.4)")
-    norm: Literal["post", "pre"] = Field("post", description="LayerNorm after the residual (the paper) or before")
-    positions: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="section 3.5, or Table 3 (E)")
+    d_k: int | None = Field(
+        None, ge=1, le=65_536, description="size of a query and a key; left out, d_model / n_heads"
+    )
+    d_v: int | None = Field(
+        None, ge=1, le=65_536, description="size of a value; left out, d_model / n_heads"
+    )
+    dropout: float = Field(
+        0.1, ge=0, lt=1, description="P_drop, on sub-layer outputs and embeddings (section 5.4)"
+    )
+    norm: Literal["post", "pre"] = Field(
+        "post", description="LayerNorm after the residual (the paper) or before"
+    )
+    positions: Literal["sinusoidal", "learned"] = Field(
+        "sinusoidal", description="section 3.5, or Table 3 (E)"
+    )
     window: int = Field(256, ge=1, le=1_048_576, description="pieces a language model sees at once")
-    max_positions: int = Field(1024, ge=1, le=1_048_576, description="longest text, with learned positions only")
+    max_positions: int = Field(
+        1024, ge=1, le=1_048_576, description="longest text, with learned positions only"
+    )
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> "ModelConfig":
@@ -95,27 +131,43 @@ class TrainConfig(Section):
     """How the weights are found (section 5)."""
 
     steps: int = Field(100_000, ge=1, description="updates of the weights, at most")
-    warmup_steps: int = Field(4000, ge=1, description="steps over which the rate rises linearly (Eq. 3)")
-    learning_rate: float | None = Field(None, gt=0, description="peak rate; left out, Eq. 3: (d_model * warmup)^-0.5")
+    warmup_steps: int = Field(
+        4000, ge=1, description="steps over which the rate rises linearly (Eq. 3)"
+    )
+    learning_rate: float | None = Field(
+        None, gt=0, description="peak rate; left out, Eq. 3: (d_model * warmup)^-0.5"
+    )
     schedule: Literal["inverse_sqrt", "cosine"] = Field(
-        "inverse_sqrt", description="after the peak: Eq. 3's decay, or down to zero at the last step"
+        "inverse_sqrt",
+        description="after the peak: Eq. 3's decay, or down to zero at the last step",
     )
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="eps_ls (section 5.4)")
     consistency: float = Field(
-        0.0, ge=0, le=100, description="R-Drop's alpha: each batch twice, and the two answers drawn together; 0 is off"
+        0.0,
+        ge=0,
+        le=100,
+        description="R-Drop's alpha: each batch twice, and the two answers drawn together; 0 is off",
     )
     accumulate: int = Field(1, ge=1, description="batches whose gradients make one step")
-    clip_norm: float = Field(1.0, ge=0, description="largest norm of the gradient; 0 is off, as in the paper")
+    clip_norm: float = Field(
+        1.0, ge=0, description="largest norm of the gradient; 0 is off, as in the paper"
+    )
     validate_every: int = Field(1000, ge=1, description="steps between two validations")
     save_every: int = Field(1000, ge=1, description="steps between two checkpoints")
-    average_last: int = Field(5, ge=1, description="checkpoints averaged into the final model (section 6.1)")
-    patience: int = Field(10, ge=1, description="validations without a better one before training stops")
+    average_last: int = Field(
+        5, ge=1, description="checkpoints averaged into the final model (section 6.1)"
+    )
+    patience: int = Field(
+        10, ge=1, description="validations without a better one before training stops"
+    )
     better_by: Literal["loss", "bleu"] = Field(
-        "loss", description="what makes a validation better: for patience, and for the best checkpoint"
+        "loss",
+        description="what makes a validation better: for patience, and for the best checkpoint",
     )
     seed: int = Field(1, ge=0, le=2**63 - 1, description="of weights, dropout and order")
     precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="of matrix products while training; auto: bfloat16 where the processor has it"
+        "auto",
+        description="of matrix products while training; auto: bfloat16 where the processor has it",
     )
 
 
@@ -124,8 +176,12 @@ class DecodeConfig(Section):
 
     beam: int = Field(4, ge=1, le=128, description="hypotheses kept at each step; 1 is greedy")
     alpha: float = Field(1.0, ge=0, le=10, description="strength of the length penalty")
-    length_penalty: Literal["power", "paper"] = Field("power", description="score / length^alpha, or Wu et al. (6.1)")
-    max_length: int | None = Field(None, ge=1, description="most pieces of a translation; left out, input + 50 (6.1)")
+    length_penalty: Literal["power", "paper"] = Field(
+        "power", description="score / length^alpha, or Wu et al. (6.1)"
+    )
+    max_length: int | None = Field(
+        None, ge=1, description="most pieces of a translation; left out, input + 50 (6.1)"
+    )
 
 
 class Config(Section):
@@ -151,7 +207,9 @@ class Config(Section):
                 "are the same; set model.dropout=0.1, or leave train.consistency out"
             )
         if train.better_by == "bleu" and model.kind == "decoder-only":
-            raise ValueError("train.better_by is 'bleu': a language model has no BLEU, its validation has a loss")
+            raise ValueError(
+                "train.better_by is 'bleu': a language model has no BLEU, its validation has a loss"
+            )
         if model.positions == "learned" and model.max_positions <= data.max_length:
             raise ValueError(
                 f"model.max_positions is {model.max_positions} and data.max_length is {data.max_length}: "
@@ -189,7 +247,9 @@ def parse_assignment(text: str) -> dict[str, dict[str, Any]]:
     """`train.steps=500`, as written after `--set`, as a layer of settings."""
     name, equals, value = text.partition("=")
     if not equals:
-        raise ConfigError(f"--set {text!r}: wanted section.key=value, for example --set train.steps=500")
+        raise ConfigError(
+            f"--set {text!r}: wanted section.key=value, for example --set train.steps=500"
+        )
     name = name.strip()
     _check_known(name)
     section, _, key = name.partition(".")

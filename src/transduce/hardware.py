@@ -8,7 +8,10 @@ import torch
 
 from transduce.errors import ConfigError
 
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # the names of glibc's malloc.h: M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
+TRIM_THRESHOLD, MMAP_THRESHOLD = (
+    -1,
+    -3,
+)  # the names of glibc's malloc.h: M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
 
 
 def find_device() -> torch.device:

@@ -13,11 +13,14 @@ from transduce.errors import ConfigError
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 BASE: Mapping[str, Any] = _TABLES["presets"]["base"]["model"]
 TABLE_3: Mapping[str, Layer] = {
-    name: {**changes, "model": {**BASE, **changes["model"]}} for name, changes in _TABLES["table_3"].items()
+    name: {**changes, "model": {**BASE, **changes["model"]}}
+    for name, changes in _TABLES["table_3"].items()
 }
 PRESETS: Mapping[str, Layer] = {**_TABLES["presets"], **TABLE_3}
 RECIPES: Mapping[str, Layer] = _TABLES["recipes"]  # of what is trained without asking
-PAPER_MILLIONS: Mapping[str, int] = _TABLES["paper_millions"]  # of parameters, as Table 3 prints them
+PAPER_MILLIONS: Mapping[str, int] = _TABLES[
+    "paper_millions"
+]  # of parameters, as Table 3 prints them
 
 
 def preset(name: str) -> Layer:
@@ -43,12 +46,21 @@ def propose(n_pairs: int, n_tokens: int, name: str, asked: Sequence[Layer] = ())
     """
     wanted = _asked_for(asked)
     recipe = resolve(preset(name)).train
-    epochs = 100 if n_pairs < 10_000 else 60 if n_pairs < 100_000 else 20 if n_pairs < 1_000_000 else 10
-    batch_tokens = wanted.get("batch_tokens") or (1024 if n_pairs < 20_000 else 4096 if n_pairs < 1_000_000 else 8192)
+    epochs = (
+        100 if n_pairs < 10_000 else 60 if n_pairs < 100_000 else 20 if n_pairs < 1_000_000 else 10
+    )
+    batch_tokens = wanted.get("batch_tokens") or (
+        1024 if n_pairs < 20_000 else 4096 if n_pairs < 1_000_000 else 8192
+    )
     steps = _steps(epochs, n_tokens, batch_tokens, wanted)
     every = max(1, steps // 25)
     warmup_steps = min(recipe.warmup_steps, max(1, steps // 5))
-    chosen = {"steps": steps, "warmup_steps": warmup_steps, "validate_every": every, "save_every": every}
+    chosen = {
+        "steps": steps,
+        "warmup_steps": warmup_steps,
+        "validate_every": every,
+        "save_every": every,
+    }
     reasons = {
         "data.batch_tokens": f"what suits {n_pairs:,} pairs",
         "train.steps": f"about {epochs} times through {n_tokens:,} target pieces; less if validation stops improving",
@@ -65,18 +77,27 @@ def _steps(passes: int, n_tokens: int, batch_tokens: int, wanted: Mapping[str, A
 
 
 def _proposal(
-    name: str, batch_tokens: int, chosen: Mapping[str, Any], reasons: Mapping[str, str], wanted: Mapping[str, Any]
+    name: str,
+    batch_tokens: int,
+    chosen: Mapping[str, Any],
+    reasons: Mapping[str, str],
+    wanted: Mapping[str, Any],
 ) -> Proposal:
     """A preset with what was chosen for it, and the reasons for what was not asked for."""
     settings = {**preset(name), "data": {"batch_tokens": batch_tokens}}
     settings["train"] = {**settings.get("train", {}), **chosen}
-    return Proposal(settings, {name: why for name, why in reasons.items() if name.split(".")[1] not in wanted})
+    return Proposal(
+        settings, {name: why for name, why in reasons.items() if name.split(".")[1] not in wanted}
+    )
 
 
 def _asked_for(layers: Sequence[Layer]) -> dict[str, Any]:
     """What was asked for of data and training, by key."""
     return {
-        key: value for layer in layers for section in ("data", "train") for key, value in layer.get(section, {}).items()
+        key: value
+        for layer in layers
+        for section in ("data", "train")
+        for key, value in layer.get(section, {}).items()
     }
 
 

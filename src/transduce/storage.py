@@ -49,7 +49,9 @@ def replace_file(path: Path, content: bytes) -> None:
     write_file(partial, content)
     try:
         partial.rename(path)
-    except FileNotFoundError:  # a worker that outlived its killed parent was writing the same file, and was first
+    except (
+        FileNotFoundError
+    ):  # a worker that outlived its killed parent was writing the same file, and was first
         if not path.exists():
             raise
 

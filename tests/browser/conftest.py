@@ -10,7 +10,7 @@ import pytest
 
 from transduce.decode.load import load
 from transduce.decode.translator import Translator
-from transduce.inspection.export import export_html
+from transduce.inspection.page_export import export_html
 from transduce.inspection.trace import Trace, trace
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -34,7 +34,9 @@ class Visit:
 def browser() -> Iterator[Any]:
     if CHROMIUM is None:
         pytest.skip("chromium is not installed: the page is not opened in a browser")
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: the page is not opened")
+    api = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: the page is not opened"
+    )
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES.split())
         yield browser
@@ -42,14 +44,21 @@ def browser() -> Iterator[Any]:
 
 
 def open_in(
-    browser: Any, path: Path, content: str, width: int = 1280, ready: str = "#proof[data-count]", **options: Any
+    browser: Any,
+    path: Path,
+    content: str,
+    width: int = 1280,
+    ready: str = "#proof[data-count]",
+    **options: Any,
 ) -> Visit:
     """Open a page from disk with the network off; it is there when `ready` is."""
     path.write_text(content, encoding="utf-8")
     context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
     page = context.new_page()
     found = Visit(page)
-    page.on("console", lambda m: found.errors.append(m.text) if m.type in ("error", "warning") else None)
+    page.on(
+        "console", lambda m: found.errors.append(m.text) if m.type in ("error", "warning") else None
+    )
     page.on("pageerror", lambda error: found.errors.append(str(error)))
     page.on("dialog", lambda dialog: (found.errors.append(dialog.message), dialog.dismiss()))
     page.on("request", lambda request: found.requests.append(request.url))
@@ -62,7 +71,9 @@ def close(visit: Visit) -> None:
     """At the end nothing may have been asked for but the page itself, and nothing gone wrong."""
     visit.page.context.close()
     assert visit.errors == []
-    assert [url for url in visit.requests if not url.startswith(("data:", "blob:"))] == visit.requests[:1]
+    assert [
+        url for url in visit.requests if not url.startswith(("data:", "blob:"))
+    ] == visit.requests[:1]
 
 
 @pytest.fixture

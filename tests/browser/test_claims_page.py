@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from transduce.app.claims_page import claims_page
-from transduce.inspection.claims import Result, claims
-from transduce.inspection.claims.lab import Lab
+from transduce.claims import Result, claims
+from transduce.claims.lab import Lab
+from transduce.claims.page import claims_page
 
 NAMES = ("causal_mask", "path_length", "sinusoids")
 
@@ -23,8 +23,12 @@ def test_every_claim_stands_on_the_page_and_nothing_is_wider_than_the_screen(
     browser: Any, results: dict[str, Result], tmp_path: Path, width: int, scheme: str
 ) -> None:
     path = tmp_path / "claims.html"
-    path.write_text(claims_page(results, "One model.", "transduce claims", "2026-11-17"), encoding="utf-8")
-    context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, color_scheme=scheme)
+    path.write_text(
+        claims_page(results, "One model.", "transduce claims", "2026-11-17"), encoding="utf-8"
+    )
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, offline=True, color_scheme=scheme
+    )
     page = context.new_page()
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))

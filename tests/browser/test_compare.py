@@ -7,23 +7,27 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Visit
-from transduce import evaluate
-from transduce.app.compare import Comparison, kinds_of_sentences, make_buckets
-from transduce.app.compare_page import FIRST_SHOWN, compare_page
-from transduce.text.grammar import generate
+from transduce.evaluation import metrics as evaluate
+from transduce.evaluation.comparison import Comparison, kinds_of_sentences, make_buckets
+from transduce.grammar import generate
+from transduce.reports.comparison import FIRST_SHOWN, compare_page
 
 Open = Callable[..., Visit]
 HOSTILE = "</bdi></dl><img src=x onerror=alert(1)><script>alert(2)</script>&amp;"
 
 
-def compare(systems: dict[str, list[str]], right: list[str], source: list[str], training: Path) -> str:
+def compare(
+    systems: dict[str, list[str]], right: list[str], source: list[str], training: Path
+) -> str:
     kinds = kinds_of_sentences(source, right, {"source": training, "reference": training}, 5)
     buckets = [bucket for kind in kinds for bucket in make_buckets(*kind, systems, [right], "13a")]
     chrf = {
         name: [evaluate.sentence_chrf(*each) for each in zip(lines, right, strict=True)]
         for name, lines in systems.items()
     }
-    return compare_page(Comparison(systems, [right], source, evaluate.compare(systems, right), buckets, chrf, {}))
+    return compare_page(
+        Comparison(systems, [right], source, evaluate.compare(systems, right), buckets, chrf, {})
+    )
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +50,20 @@ def test_wins_come_before_losses_and_differences_are_marked(content: str, visit:
     page = visit(content, ready="h1").page
     assert page.inner_text("h1") == "3 systems compared"
     assert "best is better than first: BLEU +" in page.inner_text("main")
-    assert "copy cannot be told apart from first: BLEU +0.00, p 1.0000 by bootstrap" in page.inner_text("main")
+    assert (
+        "copy cannot be told apart from first: BLEU +0.00, p 1.0000 by bootstrap"
+        in page.inner_text("main")
+    )
     assert "By chrF best wins 20 sentences, loses 10 and ties 10." in page.inner_text("main")
     assert "By chrF copy wins 0 sentences, loses 0 and ties 40." in page.inner_text("main")
     assert page.eval_on_selector_all("h3", "all => all.map((h) => h.innerText)")[:2] == [
         "Where best gains most",
         "Where best loses most",
     ]
-    gains = [float(text) for text in page.eval_on_selector_all(".card > p b", "all => all.map((b) => b.textContent)")]
+    gains = [
+        float(text)
+        for text in page.eval_on_selector_all(".card > p b", "all => all.map((b) => b.textContent)")
+    ]
     assert len(gains) == 30
     assert gains[:20] == sorted((gain for gain in gains if gain > 0), reverse=True)
     assert gains[20:] == sorted(gain for gain in gains if gain < 0)
@@ -68,19 +78,28 @@ def test_wins_come_before_losses_and_differences_are_marked(content: str, visit:
 def test_axe_finds_nothing_serious_on_a_screen_and_on_a_phone_in_the_light_and_in_the_dark(
     content: str, visit: Open
 ) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe is not installed"
+    )
     for width in (1280, 390):
         page = visit(content, width=width, ready="h1").page
-        page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        page.evaluate(
+            "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
+        )
         page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
             serious = [v for v in found["violations"] if v["impact"] in ("serious", "critical")]
-            assert [(v["id"], [node["target"] for node in v["nodes"]]) for v in serious] == [], (width, scheme)
+            assert [(v["id"], [node["target"] for node in v["nodes"]]) for v in serious] == [], (
+                width,
+                scheme,
+            )
 
 
-def test_a_phone_shows_it_without_panning_and_hostile_text_stays_text(visit: Open, tmp_path: Path) -> None:
+def test_a_phone_shows_it_without_panning_and_hostile_text_stays_text(
+    visit: Open, tmp_path: Path
+) -> None:
     name = f"{HOSTILE} \u202e {'long' * 60}"
     lines = [
         HOSTILE,
@@ -90,7 +109,14 @@ def test_a_phone_shows_it_without_panning_and_hostile_text_stays_text(visit: Ope
         "\ud800",
         "gi\u0301a\u0300 👩\u200d👧",
     ]
-    right = ["Ti amo molto", HOSTILE, "\u05e9\u05dc\u05d5\u05dd", "Ti amo", "x" * 3000, "gi\u0301a\u0300"]
+    right = [
+        "Ti amo molto",
+        HOSTILE,
+        "\u05e9\u05dc\u05d5\u05dd",
+        "Ti amo",
+        "x" * 3000,
+        "gi\u0301a\u0300",
+    ]
     training = tmp_path / "training"
     training.write_text(HOSTILE)
     content = compare({name: lines, HOSTILE: right[::-1]}, right, lines[::-1], training)

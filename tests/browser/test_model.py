@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from tests.browser.conftest import TEXT, Visit
-from transduce.checkpoint import FolderConfig, ModelFolder
 from transduce.config import ModelConfig
 from transduce.decode.generator import Generator
 from transduce.decode.translator import Translator
-from transduce.inspection.export import export_html
+from transduce.grammar import generate
+from transduce.inspection.page_export import export_html
+from transduce.inspection.page_model import pack_weights
 from transduce.inspection.trace import Trace, trace
-from transduce.inspection.weights import pack_weights
 from transduce.model import LanguageModel
-from transduce.text.grammar import generate
+from transduce.model_folder import FolderConfig, ModelFolder
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
 Open = Callable[..., Visit]
@@ -59,14 +59,20 @@ def test_its_logits_equal_pytorch_and_it_translates_two_hundred_held_out_sentenc
         found = torch.tensor(page.evaluate(script, [source, target])).view(len(target), size)
         ids = torch.tensor([source])
         with torch.inference_mode():
-            wanted = translator.model(ids, torch.ones_like(ids, dtype=torch.bool), torch.tensor([target]))[0]
+            wanted = translator.model(
+                ids, torch.ones_like(ids, dtype=torch.bool), torch.tensor([target])
+            )[0]
         assert float((found - wanted).abs().max()) < 1e-4
     texts = [pair.source for pair in generate("en-it", 200, seed=31, split="held-out")]
-    told = page.evaluate("(texts) => texts.map((text) => globalThis.page.model.translate(text))", texts)
+    told = page.evaluate(
+        "(texts) => texts.map((text) => globalThis.page.model.translate(text))", texts
+    )
     assert told == [each.text for each in translator.translate(texts)]
 
 
-def test_a_trace_made_in_the_page_has_pythons_numbers(visit: Open, with_model: str, translator: Translator) -> None:
+def test_a_trace_made_in_the_page_has_pythons_numbers(
+    visit: Open, with_model: str, translator: Translator
+) -> None:
     page = visit(with_model).page
     edits = [{"op": "mute", "at": "dec.1.cross", "head": 0}]
     script = """async ([text, edits]) => {
@@ -77,10 +83,14 @@ def test_a_trace_made_in_the_page_has_pythons_numbers(visit: Open, with_model: s
     told = dict(page.evaluate(script, ["the cats see the house", edits]))
     assert told.keys() == python.tensors.keys()
     for name, tensor in python.tensors.items():
-        torch.testing.assert_close(torch.tensor(told[name]), tensor.float().flatten(), atol=1e-4, rtol=1e-5, msg=name)
+        torch.testing.assert_close(
+            torch.tensor(told[name]), tensor.float().flatten(), atol=1e-4, rtol=1e-5, msg=name
+        )
 
 
-def test_a_swapped_word_changes_the_translation_and_nothing_before_it(visit: Open, with_model: str) -> None:
+def test_a_swapped_word_changes_the_translation_and_nothing_before_it(
+    visit: Open, with_model: str
+) -> None:
     page = visit(with_model).page
     page.select_option("#try-op", "replace")
     field(page, "word").select_option(label="you")
@@ -99,7 +109,9 @@ def test_a_swapped_word_changes_the_translation_and_nothing_before_it(visit: Ope
 def test_a_mute_head_changes_nothing_before_it(visit: Open, with_model: str) -> None:
     page = visit(with_model).page
     change(page, "mute")
-    assert "is first seen at the decoder\u2019s cross-attention of layer 2" in page.inner_text("#try-journey")
+    assert "is first seen at the decoder\u2019s cross-attention of layer 2" in page.inner_text(
+        "#try-journey"
+    )
     page.click("#try-tensors summary")
     page.wait_for_selector("#try-tensors td")
     rows = page.evaluate(
@@ -107,19 +119,26 @@ def test_a_mute_head_changes_nothing_before_it(visit: Open, with_model: str) -> 
     )
     changed = [name for name, most in rows if most != "the same"]
     assert len(rows) == 100
-    assert all(name.startswith(("dec.1.cross", "dec.1.ff", "dec.out", "logits", "lens.1", "align")) for name in changed)
+    assert all(
+        name.startswith(("dec.1.cross", "dec.1.ff", "dec.out", "logits", "lens.1", "align"))
+        for name in changed
+    )
     assert "dec.1.cross.heads" in changed
     assert "dec.1.cross.weights" not in changed
 
 
-def test_every_change_can_be_made_and_undone_by_the_list(visit: Open, with_model: str, translator: Translator) -> None:
+def test_every_change_can_be_made_and_undone_by_the_list(
+    visit: Open, with_model: str, translator: Translator
+) -> None:
     page = visit(with_model).page
     found = {}
     for op in ("no_positions", "no_scale", "no_mask"):
         branch(page, 0).click()
         change(page, op)
         found[op] = page.inner_text("#try-branch")
-    assert found == {op: trace(translator, TEXT, edits=[{"op": op}]).meta["target"]["text"] for op in found}
+    assert found == {
+        op: trace(translator, TEXT, edits=[{"op": op}]).meta["target"]["text"] for op in found
+    }
     branch(page, 0).click()
     page.select_option("#try-op", "force")
     field(page, "step").select_option(index=2)
@@ -146,7 +165,10 @@ def test_a_new_sentence_is_translated_and_hostile_text_stays_text(
         page.fill("#try-text", text)
         page.click("#try-translate")
         branch(page, number).wait_for()
-        assert page.evaluate("globalThis.page.trace.meta.target.text") == trace(translator, text).meta["target"]["text"]
+        assert (
+            page.evaluate("globalThis.page.trace.meta.target.text")
+            == trace(translator, text).meta["target"]["text"]
+        )
     assert page.locator("#main img").count() == 0
 
 
@@ -155,11 +177,15 @@ def test_what_cannot_be_done_is_said(visit: Open, with_model: str) -> None:
     page.fill("#try-text", "I love you " * 60)
     page.click("#try-translate")
     page.locator("#text-said:not(:empty)").wait_for()
-    assert page.inner_text("#text-said").startswith("the text has 181 pieces, at most 128 can be looked into")
+    assert page.inner_text("#text-said").startswith(
+        "the text has 181 pieces, at most 128 can be looked into"
+    )
     assert page.locator("#station-try ol.tokens li").count() == 1
 
 
-def test_without_a_model_the_branches_that_came_along_are_shown_and_it_says_so(visit: Open, traced: Trace) -> None:
+def test_without_a_model_the_branches_that_came_along_are_shown_and_it_says_so(
+    visit: Open, traced: Trace
+) -> None:
     without = traced.edit({"op": "no_positions"})
     page = visit(export_html(traced, branches=[without])).page
     assert "This file holds no model" in page.inner_text("#station-try")
@@ -171,23 +197,37 @@ def test_without_a_model_the_branches_that_came_along_are_shown_and_it_says_so(v
 
 
 def test_axe_finds_nothing_serious_in_a_comparison(visit: Open, with_model: str) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe is not installed"
+    )
     page = visit(with_model).page
     change(page, "mute")
     page.select_option("#try-op", "row")
     page.click("#try-tensors summary")
     page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run(document.getElementById('station-try'), { resultTypes: ['violations'] })")
+    found = page.evaluate(
+        "axe.run(document.getElementById('station-try'), { resultTypes: ['violations'] })"
+    )
     assert [each["id"] for each in found["violations"]] == []
 
 
-def test_a_language_model_is_read_and_changed_in_the_page_too(visit: Open, vocabulary: Vocabulary) -> None:
+def test_a_language_model_is_read_and_changed_in_the_page_too(
+    visit: Open, vocabulary: Vocabulary
+) -> None:
     torch.manual_seed(0)
-    config = ModelConfig(kind="decoder-only", vocab_size=len(vocabulary), n_layers=2, d_model=22, d_ff=37, n_heads=2)
-    folder = ModelFolder(FolderConfig(model=config), LanguageModel(config).eval(), vocabulary, vocabulary)
+    config = ModelConfig(
+        kind="decoder-only", vocab_size=len(vocabulary), n_layers=2, d_model=22, d_ff=37, n_heads=2
+    )
+    folder = ModelFolder(
+        FolderConfig(model=config), LanguageModel(config).eval(), vocabulary, vocabulary
+    )
     read = trace(Generator(folder), TEXT)
     page = visit(export_html(read, weights=pack_weights(folder))).page
-    assert "force" not in page.locator("#try-op option").evaluate_all("(all) => all.map((each) => each.value)")
+    assert "force" not in page.locator("#try-op option").evaluate_all(
+        "(all) => all.map((each) => each.value)"
+    )
     change(page, "mute")
     assert page.inner_text("#try-branch") == TEXT
-    assert "is first seen at the decoder\u2019s self-attention of layer 2" in page.inner_text("#try-journey")
+    assert "is first seen at the decoder\u2019s self-attention of layer 2" in page.inner_text(
+        "#try-journey"
+    )

@@ -16,15 +16,15 @@ from safetensors.torch import save
 from torch import Tensor
 
 from tests.browser.conftest import TEXT, Visit
-from transduce.app.server import make_app
-from transduce.checkpoint import FolderConfig, ModelFolder
 from transduce.config import ModelConfig, TextConfig
 from transduce.decode.generator import Generator
 from transduce.decode.translator import Translator
-from transduce.inspection import export
-from transduce.inspection.export import PAGE, bundle, export_html, page_html
+from transduce.inspection import page_export as export
+from transduce.inspection.page_export import PAGE, bundle, export_html, page_html
 from transduce.inspection.trace import Trace, trace
 from transduce.model.weights import build
+from transduce.model_folder import FolderConfig, ModelFolder
+from transduce.service.inspector import make_app
 from transduce.text.vocabulary import Vocabulary
 
 Open = Callable[..., Visit]
@@ -47,7 +47,9 @@ def step(page: Any, t: int) -> None:
 
 def numbers(page: Any) -> list[dict[str, str]]:
     """All numbers that name their tensor."""
-    return page.evaluate("[...document.querySelectorAll('[data-tensor]')].map((node) => ({ ...node.dataset }))")
+    return page.evaluate(
+        "[...document.querySelectorAll('[data-tensor]')].map((node) => ({ ...node.dataset }))"
+    )
 
 
 def value_of(traced: Trace, name: str, index: str) -> float:
@@ -59,12 +61,15 @@ def near(a: float, b: float) -> bool:
     return a == b or abs(a - b) <= 2**-10 * abs(b) + 2**-24
 
 
-def test_an_exported_page_is_small_holds_no_address_and_fills_all_stations(exported: str, opened: Any) -> None:
+def test_an_exported_page_is_small_holds_no_address_and_fills_all_stations(
+    exported: str, opened: Any
+) -> None:
     assert len(exported.encode()) <= 2_000_000
     assert not re.search(r"(?:src|href)\s*=\s*[\"']?\s*(?:https?:)?//", exported, re.IGNORECASE)
     page = opened
     assert [
-        s.removeprefix("station-") for s in page.eval_on_selector_all("main > section", "all => all.map((s) => s.id)")
+        s.removeprefix("station-")
+        for s in page.eval_on_selector_all("main > section", "all => all.map((s) => s.id)")
     ] == STATIONS
     assert page.locator("details[open]").count() == 0
     for name in ("concat", "norm", "ff"):
@@ -80,23 +85,34 @@ def test_an_exported_page_is_small_holds_no_address_and_fills_all_stations(expor
     assert page.eval_on_selector_all("canvas", blank) == 0
 
 
-def test_the_page_says_why_molto_was_written_and_the_numbers_are_the_models(traced: Trace, opened: Any) -> None:
+def test_the_page_says_why_molto_was_written_and_the_numbers_are_the_models(
+    traced: Trace, opened: Any
+) -> None:
     page = opened
     step(page, 2)
     said = page.inner_text("#why")
     looked = traced["align.attention"][2]
     harm = math.exp(float(traced["align.occlusion"][2].max()))
     probs = traced["probs"][2]
-    assert said.startswith("At step 3 the model had written “Ti amo”. Its last decoder layer looked ")
-    assert f"looked {100 * float(looked.max()):.0f} % at “very”; hiding “very” makes “molto” " in said
-    assert abs(float(re.search(r"([\d,]+) times less likely", said)[1].replace(",", "")) / harm - 1) < 0.1  # type: ignore[index]  # it is there
+    assert said.startswith(
+        "At step 3 the model had written “Ti amo”. Its last decoder layer looked "
+    )
+    assert (
+        f"looked {100 * float(looked.max()):.0f} % at “very”; hiding “very” makes “molto” " in said
+    )
+    assert (
+        abs(float(re.search(r"([\d,]+) times less likely", said)[1].replace(",", "")) / harm - 1)
+        < 0.1
+    )  # type: ignore[index]  # it is there
     assert (
         f"It gave “molto” {100 * float(probs.max()):.0f} %, next “bene” {100 * float(probs.topk(2).values[1]):.2f} %."
         in said
     )
 
 
-def test_every_number_on_the_page_that_names_its_tensor_is_that_of_the_trace(traced: Trace, opened: Any) -> None:
+def test_every_number_on_the_page_that_names_its_tensor_is_that_of_the_trace(
+    traced: Trace, opened: Any
+) -> None:
     page = opened
     seen: set[str] = set()
     for t in range(len(traced.meta["steps"])):
@@ -106,12 +122,30 @@ def test_every_number_on_the_page_that_names_its_tensor_is_that_of_the_trace(tra
                 assert float(found["value"]) == traced.meta["tree"][int(found["index"])]["score"]
             elif re.fullmatch(r"[\w.]+", found["tensor"]):
                 wanted = value_of(traced, found["tensor"], found["index"])
-                assert near(float(found["value"]), wanted) or abs(float(found["value"]) - wanted) <= 1e-3, found
+                assert (
+                    near(float(found["value"]), wanted)
+                    or abs(float(found["value"]) - wanted) <= 1e-3
+                ), found
                 seen.add(found["tensor"].rpartition(".")[2])
-    assert {"weights", "raw", "q", "v", "emb", "pos", "wrote", "heads", "norm", "hidden", "attention", "probs"} <= seen
+    assert {
+        "weights",
+        "raw",
+        "q",
+        "v",
+        "emb",
+        "pos",
+        "wrote",
+        "heads",
+        "norm",
+        "hidden",
+        "attention",
+        "probs",
+    } <= seen
 
 
-def test_probabilities_are_those_of_the_whole_vocabulary_and_follow_the_sliders(traced: Trace, opened: Any) -> None:
+def test_probabilities_are_those_of_the_whole_vocabulary_and_follow_the_sliders(
+    traced: Trace, opened: Any
+) -> None:
     page = opened
     read = """rows => rows.map((row) => [row.querySelector('th').textContent,
       ...[...row.querySelectorAll('.figures')].map((cell) => Number(cell.dataset.value))])"""
@@ -129,7 +163,9 @@ def test_probabilities_are_those_of_the_whole_vocabulary_and_follow_the_sliders(
     sliders = page.locator("#station-probs input[type=range]")
     sliders.nth(0).fill("2")
     first = page.eval_on_selector_all("#probabilities tbody tr", read)[0]
-    assert first[2] == pytest.approx(float(torch.softmax(traced["logits"][2] / 2, dim=-1).max()), rel=0.01)
+    assert first[2] == pytest.approx(
+        float(torch.softmax(traced["logits"][2] / 2, dim=-1).max()), rel=0.01
+    )
     sliders.nth(0).fill("1")
     sliders.nth(1).fill("1")  # the two likeliest
     rows = page.eval_on_selector_all("#probabilities tbody tr", read)
@@ -178,7 +214,9 @@ def test_everything_can_be_reached_and_moved_by_keyboard(exported: str, visit: O
     reached: list[str] = []
     for _ in range(400):
         page.keyboard.press("Tab")
-        where = page.evaluate("document.activeElement.closest('section, nav, #time, body')?.id ?? ''")
+        where = page.evaluate(
+            "document.activeElement.closest('section, nav, #time, body')?.id ?? ''"
+        )
         if not where and reached:
             break
         if where and where not in reached:
@@ -206,8 +244,12 @@ def test_everything_can_be_reached_and_moved_by_keyboard(exported: str, visit: O
     assert page.locator("#play").get_attribute("aria-pressed") == "false"
 
 
-def test_axe_finds_nothing_serious_in_the_light_nor_contrasts_too_weak_in_the_dark(exported: str, visit: Open) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+def test_axe_finds_nothing_serious_in_the_light_nor_contrasts_too_weak_in_the_dark(
+    exported: str, visit: Open
+) -> None:
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe is not installed"
+    )
     page = visit(exported).page
     page.evaluate(UNFOLD)
     page.evaluate(
@@ -215,12 +257,16 @@ def test_axe_finds_nothing_serious_in_the_light_nor_contrasts_too_weak_in_the_da
     )  # the policy forbids a script element
     for scheme, rules in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
         page.emulate_media(color_scheme=scheme)
-        found = page.evaluate("(rules) => axe.run(document, { resultTypes: ['violations'], ...rules })", rules)
+        found = page.evaluate(
+            "(rules) => axe.run(document, { resultTypes: ['violations'], ...rules })", rules
+        )
         serious = [v for v in found["violations"] if v["impact"] in ("serious", "critical")]
         assert [(v["id"], [node["target"] for node in v["nodes"]]) for v in serious] == [], scheme
 
 
-def test_a_phone_shows_it_all_without_panning_the_page_and_no_letter_is_small(exported: str, visit: Open) -> None:
+def test_a_phone_shows_it_all_without_panning_the_page_and_no_letter_is_small(
+    exported: str, visit: Open
+) -> None:
     page = visit(exported, width=390).page
     page.evaluate(UNFOLD)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -242,7 +288,9 @@ TEXTS = [
 @pytest.mark.parametrize("text", TEXTS, ids=["hostile", "arabic", "chinese", "emoji", "marks"])
 def test_any_text_stays_text(text: str, translator: Translator, visit: Open) -> None:
     found = trace(translator, text, beam=1)
-    branches = [found.edit({"op": "replace", "word": 0, "with": HOSTILE})] if text == HOSTILE else []
+    branches = (
+        [found.edit({"op": "replace", "word": 0, "with": HOSTILE})] if text == HOSTILE else []
+    )
     page = visit(export_html(found, branches=branches), width=390).page
     assert page.locator("h1 bdi").first.inner_text() == found.meta["source"]["text"]
     assert page.locator("main img").count() == 0
@@ -255,7 +303,9 @@ def test_any_text_stays_text(text: str, translator: Translator, visit: Open) -> 
     assert direction == ("rtl" if text.startswith("أ") else "ltr")
 
 
-def test_each_view_saves_as_svg_and_png_and_copies_as_csv(exported: str, traced: Trace, visit: Open) -> None:
+def test_each_view_saves_as_svg_and_png_and_copies_as_csv(
+    exported: str, traced: Trace, visit: Open
+) -> None:
     page = visit(exported).page
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     for kind, start in enumerate((b"<svg", b"\x89PNG\r\n\x1a\n")):
@@ -267,8 +317,14 @@ def test_each_view_saves_as_svg_and_png_and_copies_as_csv(exported: str, traced:
     figures = page.locator("main figure")
     assert figures.count() >= 18
     for i in range(figures.count()):
-        assert figures.nth(i).locator(".tool").all_text_contents() == ["save SVG", "save PNG", "copy CSV"]
-    page.eval_on_selector_all("main figure .tool:first-child", "all => all.forEach((button) => button.click())")
+        assert figures.nth(i).locator(".tool").all_text_contents() == [
+            "save SVG",
+            "save PNG",
+            "copy CSV",
+        ]
+    page.eval_on_selector_all(
+        "main figure .tool:first-child", "all => all.forEach((button) => button.click())"
+    )
     saved = page.evaluate("Promise.all(saved.map((blob) => blob.text()))")
     assert len(saved) == figures.count()
     for text in saved:
@@ -295,7 +351,8 @@ def test_the_length_penalty_ranks_the_sentences_anew(traced: Trace, opened: Any)
         )
         assert shown == sorted(shown, reverse=True)
         assert shown == pytest.approx(
-            sorted((n["score"] / (n["step"] + 1) ** alpha for n in ended), reverse=True)[:8], rel=1e-6
+            sorted((n["score"] / (n["step"] + 1) ** alpha for n in ended), reverse=True)[:8],
+            rel=1e-6,
         )
 
 
@@ -333,11 +390,22 @@ def large(n_layers: int, n_heads: int, size: int) -> Trace:
             if place.startswith("dec") and place.endswith("self")
             else None
         )
-        scores = raw / math.sqrt(8) if hidden is None else (raw / math.sqrt(8)).masked_fill(hidden, -math.inf)
+        scores = (
+            raw / math.sqrt(8)
+            if hidden is None
+            else (raw / math.sqrt(8)).masked_fill(hidden, -math.inf)
+        )
         weights = scores.softmax(-1)
         tensors |= {
             f"{place}.{n}": x
-            for n, x in {"q": q, "k": k, "v": v, "raw": raw, "weights": weights, "heads": weights @ v}.items()
+            for n, x in {
+                "q": q,
+                "k": k,
+                "v": v,
+                "raw": raw,
+                "weights": weights,
+                "heads": weights @ v,
+            }.items()
         }
         tensors[f"{place}.wrote"], tensors[f"{place}.out"] = (
             torch.rand(n_heads, size, generator=draw),
@@ -345,9 +413,16 @@ def large(n_layers: int, n_heads: int, size: int) -> Trace:
         )
     tensors["logits"] = torch.randn(size, size, generator=draw)
     tensors["align.attention"] = tensors[f"dec.{n_layers - 1}.cross.weights"].mean(0)
-    tensors["align.occlusion"], tensors["align.gradient"] = torch.rand(2, size, size, generator=draw)
+    tensors["align.occlusion"], tensors["align.gradient"] = torch.rand(
+        2, size, size, generator=draw
+    )
     tensors |= {f"lens.{i}": tensors["logits"] for i in range(n_layers)}
-    side = {"ids": list(range(size)), "pieces": words, "words": list(range(size)), "text": " ".join(words)}
+    side = {
+        "ids": list(range(size)),
+        "pieces": words,
+        "words": list(range(size)),
+        "text": " ".join(words),
+    }
     model = {
         "kind": "encoder-decoder", "n_layers": n_layers, "n_heads": n_heads, "d_model": 8, "vocab_size": size, "norm": "post",
         "positions": "sinusoidal", "alignment_layer": n_layers - 1, "alpha": 1.0, "length_penalty": "power",
@@ -381,7 +456,9 @@ def test_six_layers_of_eight_heads_over_sixty_pieces_are_few_nodes(visit: Open) 
     assert float(page.get_attribute("#proof", "data-worst")) <= 1
 
 
-def test_a_language_model_has_no_source_and_no_station_that_needs_one(vocabulary: Vocabulary, visit: Open) -> None:
+def test_a_language_model_has_no_source_and_no_station_that_needs_one(
+    vocabulary: Vocabulary, visit: Open
+) -> None:
     torch.manual_seed(0)
     config = ModelConfig(
         vocab_size=len(vocabulary),
@@ -409,24 +486,40 @@ def test_a_language_model_has_no_source_and_no_station_that_needs_one(vocabulary
 
 
 def test_the_film_of_a_training_is_shown_frame_by_frame(traced: Trace, visit: Open) -> None:
-    weights = {f"{n}.dec.{i}.cross.weights": torch.full((2, 2, 3), n / 1000).half() for n in (100, 200) for i in (0, 1)}
+    weights = {
+        f"{n}.dec.{i}.cross.weights": torch.full((2, 2, 3), n / 1000).half()
+        for n in (100, 200)
+        for i in (0, 1)
+    }
     frames = [
         {"step": n, "valid_loss": 300.0 / n, "text": f"text {n}", "source": ["a", "b", "[EOS]"], "target": ["[SOS]", "c"],
          "steps": [{"chosen": 5, "top": [[5, "c", 1.0, n / 1000]], "entropy": 0.0, "rank": 0}] * 2}
         for n in (100, 200)
     ]  # fmt: skip
-    page = visit(export_html(traced, film=save(weights, {"transduce.film": json.dumps(frames)}))).page
-    assert page.inner_text("#film-text") == "After 200 training steps it wrote “text 200” (loss 1.500)."
+    page = visit(
+        export_html(traced, film=save(weights, {"transduce.film": json.dumps(frames)}))
+    ).page
+    assert (
+        page.inner_text("#film-text")
+        == "After 200 training steps it wrote “text 200” (loss 1.500)."
+    )
     page.locator("#station-film input[type=range]").fill("0")
-    assert page.inner_text("#film-text") == "After 100 training steps it wrote “text 100” (loss 3.000)."
+    assert (
+        page.inner_text("#film-text")
+        == "After 100 training steps it wrote “text 100” (loss 3.000)."
+    )
     assert page.get_attribute("#station-film .readout [data-tensor]", "data-value") == str(
         float(torch.tensor(0.1).half())
     )
 
 
-def test_a_server_is_asked_for_a_trace_and_nothing_else_is(browser: Any, translator: Translator) -> None:
+def test_a_server_is_asked_for_a_trace_and_nothing_else_is(
+    browser: Any, translator: Translator
+) -> None:
     uvicorn = pytest.importorskip("uvicorn", reason="uvicorn is not installed: no server")
-    server = uvicorn.Server(uvicorn.Config(make_app(translator), port=0, log_level="warning", ws="none"))
+    server = uvicorn.Server(
+        uvicorn.Config(make_app(translator), port=0, log_level="warning", ws="none")
+    )
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
@@ -437,7 +530,10 @@ def test_a_server_is_asked_for_a_trace_and_nothing_else_is(browser: Any, transla
         requests: list[str] = []
         errors: list[str] = []
         page.on("request", lambda request: requests.append(request.url))
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on(
+            "console",
+            lambda message: errors.append(message.text) if message.type == "error" else None,
+        )
         page.goto(address)
         page.get_by_role("textbox").fill("I love you")
         page.keyboard.press("Enter")
@@ -457,7 +553,11 @@ def test_a_server_is_asked_for_a_trace_and_nothing_else_is(browser: Any, transla
         page.goto(kept)
         page.wait_for_selector("#try-branch")
         assert page.inner_text("h1") == wrote
-        assert page.locator("#station-try [aria-current=true]").inner_text().startswith("without positions")
+        assert (
+            page.locator("#station-try [aria-current=true]")
+            .inner_text()
+            .startswith("without positions")
+        )
         with page.expect_download() as download:
             page.get_by_role("link", name="this trace as one file").click()
         assert b"base64" in Path(download.value.path()).read_bytes()
@@ -484,7 +584,9 @@ def test_one_module_holds_all_and_no_script_ends_early() -> None:
     assert "unsafe" not in page.partition("</head>")[0].partition("<style>")[0]
 
 
-def test_a_module_that_imports_itself_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_imports_itself_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "app.js").write_text('import { a } from "./b.js";\n')
     (tmp_path / "b.js").write_text('import { c } from "./app.js";\nexport const a = 1;\n')
     monkeypatch.setattr(export, "PAGE", tmp_path)

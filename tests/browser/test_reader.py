@@ -9,12 +9,12 @@ import pytest
 
 from tests.browser.conftest import Visit
 from tests.browser.test_page import STATIONS, step
-from transduce.app import inspect
-from transduce.app.inspect import branches
+from transduce.cli import inspect
+from transduce.cli.inspect import branches
 from transduce.decode.translator import Translator
-from transduce.inspection.export import export_html
+from transduce.inspection.page_export import export_html
+from transduce.inspection.page_model import pack_weights
 from transduce.inspection.trace import Trace, trace
-from transduce.inspection.weights import pack_weights
 
 Open = Callable[..., Visit]
 ENTRIES = "#station-try ol.tokens li button"
@@ -52,10 +52,16 @@ def last_place(text: str) -> float:
     return 10.0 ** (int(power.replace("\u2212", "-") or 0) - len(digits.partition(".")[2]))
 
 
-def test_one_head_has_one_number_in_names_banner_and_table(with_branches: str, made: list[Trace], visit: Open) -> None:
+def test_one_head_has_one_number_in_names_banner_and_table(
+    with_branches: str, made: list[Trace], visit: Open
+) -> None:
     page = visit(with_branches).page
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    muted = [(i, b.meta["edits"][0]["head"]) for i, b in enumerate(made, 1) if b.meta["edits"][0]["op"] == "mute"]
+    muted = [
+        (i, b.meta["edits"][0]["head"])
+        for i, b in enumerate(made, 1)
+        if b.meta["edits"][0]["op"] == "mute"
+    ]
     assert len(muted) == 4
     for i, head in muted:
         name = f"without decoder layer 2, cross-attention, head {head + 1}"
@@ -63,8 +69,12 @@ def test_one_head_has_one_number_in_names_banner_and_table(with_branches: str, m
         open_branch(page, i)
         assert name in page.inner_text("#top .note")
         assert "dec.1.cross" not in page.inner_text("#top")
-        assert f"decoder layer 2, cross-attention, head {head + 1}." in page.inner_text("#try-journey")
-        assert page.locator(ENTRIES).nth(i).get_attribute("title") == f"dec.1.cross, head index {head}"
+        assert f"decoder layer 2, cross-attention, head {head + 1}." in page.inner_text(
+            "#try-journey"
+        )
+        assert (
+            page.locator(ENTRIES).nth(i).get_attribute("title") == f"dec.1.cross, head index {head}"
+        )
     page.locator("#station-heads .tool", has_text="CSV").click()
     page.locator("#station-heads .tool", has_text="copied").wait_for()
     lines = page.evaluate("navigator.clipboard.readText()").split("\n")
@@ -83,15 +93,23 @@ def test_a_branch_says_where_it_was_changed_and_where_another_word_was_fed_back(
         edit = branch.meta["edits"][0]
         if edit["op"] == "mute":
             assert "is first seen at the decoder\u2019s cross-attention of layer 2" in found[i]
-        rows = page.locator("#try-result [role=grid]").evaluate_all("all => all.map((g) => g.ariaLabel)")
+        rows = page.locator("#try-result [role=grid]").evaluate_all(
+            "all => all.map((g) => g.ariaLabel)"
+        )
         if edit["op"] == "no_positions":
-            assert "made at both embeddings. It is first seen at the encoder\u2019s embedding" in found[i]
+            assert (
+                "made at both embeddings. It is first seen at the encoder\u2019s embedding"
+                in found[i]
+            )
             assert "5 rows" in rows[0]  # embedding and two sub-layers in each of two layers
             assert "8 rows" in rows[1]  # embedding, three in each, and the logits
         if branch.meta["target"]["ids"] == traced.meta["target"]["ids"]:
             assert "fed back" not in found[i]
     [i] = [i for i, b in enumerate(made, 1) if b.meta["target"]["text"] == "Ti ama molto"]
-    assert "another piece was written at step 2 (\u201cama\u201d instead of \u201camo\u201d) and fed back" in found[i]
+    assert (
+        "another piece was written at step 2 (\u201cama\u201d instead of \u201camo\u201d) and fed back"
+        in found[i]
+    )
 
 
 @pytest.mark.parametrize("is_small", [False, True])
@@ -145,7 +163,9 @@ def test_shown_arithmetic_comes_out_right_from_the_digits_that_are_shown(opened:
         rf"^{number} \+ {number} = {number}": lambda a, b: a + b,
         rf"^{number} \+ log p\S* {number}.* = {number};": lambda a, b: a + b,
         rf"= {number} / {number} = {number}": lambda a, b: a / b,
-        rf"the table holds {number} for this piece; times \u221a96 = {number} that is {number}": lambda a, b: a * b,
+        rf"the table holds {number} for this piece; times \u221a96 = {number} that is {number}": lambda a, b: (
+            a * b
+        ),
     }
     seen: dict[str, int] = dict.fromkeys(checks, 0)
     for t in range(4):
@@ -160,7 +180,9 @@ def test_shown_arithmetic_comes_out_right_from_the_digits_that_are_shown(opened:
             for text in texts:
                 for pattern, compute in checks.items():
                     for a, b, c in re.findall(pattern, text):
-                        assert abs(compute(signed(a), signed(b)) - signed(c)) <= 1.01 * last_place(c), text
+                        assert abs(compute(signed(a), signed(b)) - signed(c)) <= 1.01 * last_place(
+                            c
+                        ), text
                         seen[pattern] += 1
     assert all(seen.values()), seen
 
@@ -179,7 +201,9 @@ def test_without_the_mask_it_says_whose_probabilities_these_are(
 def test_the_pieces_follow_the_time_bar(opened: Any) -> None:
     for t in (0, 2, 3):
         step(opened, t)
-        assert f"What the decoder reads at step {t + 1}: {t + 1} of 4 pieces" in opened.inner_text("#station-tokens")
+        assert f"What the decoder reads at step {t + 1}: {t + 1} of 4 pieces" in opened.inner_text(
+            "#station-tokens"
+        )
         assert opened.locator("#station-tokens .token.later").count() == 3 - t
 
 
@@ -214,9 +238,14 @@ def test_the_captions_of_heads_are_shares_of_the_same_rows(traced: Trace, opened
         start = 1 if place.startswith("dec") and place.endswith("self") else 0
         n = len(weights)
         ahead = {"itself": 0, "the one before": -1, "two before": -2, "the next": 1}
-        name, share = (role.rsplit(" ", 2)[0], role.rsplit(" ", 2)[-2]) if "%" in role else (role, "")
+        name, share = (
+            (role.rsplit(" ", 2)[0], role.rsplit(" ", 2)[-2]) if "%" in role else (role, "")
+        )
         if name in ahead:
-            at = [float(weights[i, i + ahead[name]]) if 0 <= i + ahead[name] < n else 0.0 for i in range(start, n)]
+            at = [
+                float(weights[i, i + ahead[name]]) if 0 <= i + ahead[name] < n else 0.0
+                for i in range(start, n)
+            ]
         elif name == "[SOS]":
             at = [float(weights[i, 0]) for i in range(start, n)]
         else:
@@ -226,23 +255,35 @@ def test_the_captions_of_heads_are_shares_of_the_same_rows(traced: Trace, opened
     assert counted >= 6
 
 
-def test_counts_and_sums_agree_with_each_other(traced: Trace, translator: Translator, visit: Open) -> None:
+def test_counts_and_sums_agree_with_each_other(
+    traced: Trace, translator: Translator, visit: Open
+) -> None:
     page = visit(export_html(traced, weights=pack_weights(translator.folder))).page
     hidden = traced["dec.1.ff.hidden"]
     awake = int((hidden[2] > 0).sum())
-    assert f"{awake} of them are awake ({100 * awake / 256:.0f} %)" in page.text_content("#station-ff")
-    assert f"one of {awake} of 256 neurons that are awake" in page.text_content("#station-ff .readout")
+    assert f"{awake} of them are awake ({100 * awake / 256:.0f} %)" in page.text_content(
+        "#station-ff"
+    )
+    assert f"one of {awake} of 256 neurons that are awake" in page.text_content(
+        "#station-ff .readout"
+    )
     lengths = [
         float(traced["dec.1.ff.add"][2].sub(traced["dec.1.ff.out"][2]).norm()),
         float(traced["dec.1.ff.out"][2].norm()),
     ]
-    assert f"{lengths[1] / lengths[0]:.1f} times as long as the residual" in page.text_content("#norm-said")
+    assert f"{lengths[1] / lengths[0]:.1f} times as long as the residual" in page.text_content(
+        "#norm-said"
+    )
     assert "only corrects" not in page.text_content("#station-norm")
     page.select_option("#try-op", "row")
     for head in range(4):
-        page.locator("#try-form .control:has(> span:text-is('head')) select").select_option(str(head))
+        page.locator("#try-form .control:has(> span:text-is('head')) select").select_option(
+            str(head)
+        )
         for row in range(4):
-            page.locator("#try-form .control:has(> span:text-is('row')) select").select_option(str(row))
+            page.locator("#try-form .control:has(> span:text-is('row')) select").select_option(
+                str(row)
+            )
             assert page.inner_text("#try-form output") == "sum 1.000"
 
 
@@ -253,7 +294,9 @@ def test_a_change_is_not_made_on_top_of_another_unless_that_is_asked(
     for op in ("no_positions", "no_scale"):
         page.select_option("#try-op", op)
         page.click("#try-change")
-        page.locator(ENTRIES, has_text={"no_positions": "positions", "no_scale": "d_k"}[op]).first.wait_for()
+        page.locator(
+            ENTRIES, has_text={"no_positions": "positions", "no_scale": "d_k"}[op]
+        ).first.wait_for()
     assert page.evaluate("page.trace.meta.edits") == [{"op": "no_scale"}]
     page.get_by_label("keep the change in view too: without 1/\u221ad_k").check()
     page.select_option("#try-op", "no_mask")
@@ -271,7 +314,9 @@ def test_a_longer_word_gives_maps_with_a_column_for_each_piece_and_no_map_of_zer
     page.wait_for_selector("#try-branch")
     n = page.evaluate("page.trace.meta.source.pieces.length")
     assert n > len(traced.meta["source"]["pieces"])
-    assert f"{n} columns" in page.locator("#try-result [role=grid]").first.get_attribute("aria-label")
+    assert f"{n} columns" in page.locator("#try-result [role=grid]").first.get_attribute(
+        "aria-label"
+    )
     page.locator(ENTRIES).first.click()
     page.select_option("#try-op", "mute")
     page.click("#try-change")
@@ -306,10 +351,14 @@ def test_words_never_seen_bytes_and_a_loop_are_said(
     assert "The translation repeats itself." in page.inner_text("#doubts")
 
 
-def test_the_first_screen_says_what_the_rest_had_and_what_hiding_means(traced: Trace, opened: Any) -> None:
+def test_the_first_screen_says_what_the_rest_had_and_what_hiding_means(
+    traced: Trace, opened: Any
+) -> None:
     step(opened, 2)
     rest = 1 - float(traced["probs"][2].topk(5).values.sum())
-    assert re.search(rf"other 2,770\s+{100 * rest:.1f} %", opened.inner_text("#station-sentence table.bars"))
+    assert re.search(
+        rf"other 2,770\s+{100 * rest:.1f} %", opened.inner_text("#station-sentence table.bars")
+    )
     said = opened.inner_text("#more")
     assert said.startswith("Hiding a piece means that no layer may look at it.")
     assert "\u201cmuch\u201d no change" in said
@@ -332,4 +381,6 @@ def test_every_length_penalty_keeps_the_order_of_equal_lengths_and_the_tree_show
     for node, raw, shown in zip(traced.meta["tree"], sums, normalised, strict=True):
         assert signed(raw) == pytest.approx(node["score"], abs=0.006)
         assert signed(shown) == pytest.approx(node["score"] / (node["step"] + 1), abs=0.006)
-    assert "All 4 have the same length, 4, so no \u03b1 can change their order." in page.inner_text("#station-beam")
+    assert "All 4 have the same length, 4, so no \u03b1 can change their order." in page.inner_text(
+        "#station-beam"
+    )

@@ -13,15 +13,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transduce.data import encoder, shards
+from transduce.data import encoding as encoder
+from transduce.data import shards
 from transduce.data.batch import encode_pairs
-from transduce.data.encoder import Task, Worker, encode_corpus, encode_in_processes
+from transduce.data.encoding import Task, Worker, encode_corpus, encode_in_processes
+from transduce.data.order import BLOCK
 from transduce.data.pairs import EncodedPairs
-from transduce.data.shards import MANIFEST, Stream, check_files, find_manifest, finish, is_written, open_shards
-from transduce.data.stream import BLOCK
+from transduce.data.shards import (
+    MANIFEST,
+    Stream,
+    check_files,
+    find_manifest,
+    finish,
+    is_written,
+    open_shards,
+)
 from transduce.errors import DataError, StorageError
-from transduce.text.documents import FIRST, NEXT_DOCUMENT, NEXT_LINE
-from transduce.text.grammar import generate
+from transduce.grammar import generate
+from transduce.text.running_text import FIRST, NEXT_DOCUMENT, NEXT_LINE
 from transduce.text.vocabulary import EOS, SOS, Vocabulary, learn
 
 PAIRS = list(generate("en-it", 2500, seed=1))
@@ -41,7 +50,10 @@ def make_task(folder: Path, *, max_length: int = 256, key: str = "key") -> Task:
 
 
 def digest(folder: Path) -> dict[str, str]:
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.glob("part-*"))}
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.glob("part-*"))
+    }
 
 
 def test_rows_come_back_as_encoding_in_memory_gives_them(tmp_path: Path) -> None:
@@ -49,7 +61,9 @@ def test_rows_come_back_as_encoding_in_memory_gives_them(tmp_path: Path) -> None
     found = EncodedPairs(open_shards(tmp_path))
     wanted = encode_pairs(PAIRS, VOCABULARY, VOCABULARY)
     assert len(found) == len(wanted) == 2500
-    examples = [example for number in range(-(-2500 // BLOCK)) for example in found.block(number, 0)]
+    examples = [
+        example for number in range(-(-2500 // BLOCK)) for example in found.block(number, 0)
+    ]
     for example, other in zip(examples, wanted, strict=True):
         assert example.source.tolist() == other.source.tolist()
         assert example.target.tolist() == other.target.tolist()
@@ -68,12 +82,17 @@ def test_what_is_too_long_is_left_out_and_counted(tmp_path: Path) -> None:
     n_parts = encode_corpus(make_task(tmp_path, max_length=9), ROWS, n_workers=0)
     finish(tmp_path, "key", n_parts, {})
     parts = find_manifest(tmp_path)["parts"]
-    kept = sum(len(e.source) <= 9 and len(e.target) - 1 <= 9 for e in encode_pairs(PAIRS, VOCABULARY, VOCABULARY))
+    kept = sum(
+        len(e.source) <= 9 and len(e.target) - 1 <= 9
+        for e in encode_pairs(PAIRS, VOCABULARY, VOCABULARY)
+    )
     assert sum(part["rows"] for part in parts) == kept == len(open_shards(tmp_path))
     assert sum(part["too_long"] for part in parts) == 2500 - kept > 0
 
 
-def test_parts_that_are_there_are_left_alone_and_those_of_another_corpus_are_made_again(tmp_path: Path) -> None:
+def test_parts_that_are_there_are_left_alone_and_those_of_another_corpus_are_made_again(
+    tmp_path: Path,
+) -> None:
     task = make_task(tmp_path)
     encode_corpus(task, ROWS, n_workers=0)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("part-*")}
@@ -101,16 +120,30 @@ finish(folder, "key", encoder.encode_corpus(make_task(folder), ROWS, n_workers=2
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.35, 0.45])
-def test_a_killed_preparation_goes_on_and_ends_in_the_same_bytes(tmp_path: Path, seconds: float) -> None:
-    process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path / "killed")], stdout=subprocess.PIPE)
+def test_a_killed_preparation_goes_on_and_ends_in_the_same_bytes(
+    tmp_path: Path, seconds: float
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path / "killed")], stdout=subprocess.PIPE
+    )
     assert process.stdout is not None
     process.stdout.readline()
     time.sleep(seconds)
     process.kill()
     process.wait()
     process.stdout.close()
-    finish(tmp_path / "killed", "key", encode_corpus(make_task(tmp_path / "killed"), ROWS, n_workers=0), {})
-    finish(tmp_path / "whole", "key", encode_corpus(make_task(tmp_path / "whole"), ROWS, n_workers=0), {})
+    finish(
+        tmp_path / "killed",
+        "key",
+        encode_corpus(make_task(tmp_path / "killed"), ROWS, n_workers=0),
+        {},
+    )
+    finish(
+        tmp_path / "whole",
+        "key",
+        encode_corpus(make_task(tmp_path / "whole"), ROWS, n_workers=0),
+        {},
+    )
     assert digest(tmp_path / "killed") == digest(tmp_path / "whole")
     assert not list((tmp_path / "killed").glob("*.partial"))
 
@@ -149,7 +182,9 @@ def test_a_worker_imports_nothing_from_the_folder_it_is_started_in(
     worker.end()
 
 
-def test_a_text_of_more_parts_than_may_be_open_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_of_more_parts_than_may_be_open_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(encoder, "MOST_CHARACTERS", 40)
     monkeypatch.setattr(shards, "OPEN_PARTS", 2)
     (tmp_path / "v.model").write_bytes(VOCABULARY.model)
@@ -160,7 +195,9 @@ def test_a_text_of_more_parts_than_may_be_open_is_read(tmp_path: Path, monkeypat
     n_parts = encode_corpus(task, rows, n_workers=0)
     assert n_parts > 20
     finish(tmp_path, "key", n_parts, {})
-    assert vocabulary.decode(Stream(open_shards(tmp_path))[:].tolist()) == "\n".join(row[1] for row in ROWS[:50])
+    assert vocabulary.decode(Stream(open_shards(tmp_path))[:].tolist()) == "\n".join(
+        row[1] for row in ROWS[:50]
+    )
 
 
 def test_workers_end_with_their_parent(tmp_path: Path) -> None:
@@ -168,7 +205,9 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
         "import os, sys\nfrom pathlib import Path\nfrom tests.data.test_shards import Worker, make_task\n"
         "worker = Worker(make_task(Path(sys.argv[1])))\nprint(worker._process.pid, flush=True)\nos.kill(os.getpid(), 9)"
     )
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, check=False
+    )
     pid = int(done.stdout)
     for _ in range(200):
         try:
@@ -183,13 +222,15 @@ def test_a_worker_that_dies_or_fails_is_reported(tmp_path: Path) -> None:
     worker = Worker(make_task(tmp_path))
     worker._process.send_signal(signal.SIGKILL)
     with pytest.raises(
-        StorageError, match=r"part 3 could not be encoded: it ended with code -9, perhaps for want of memory"
+        StorageError,
+        match=r"part 3 could not be encoded: it ended with code -9, perhaps for want of memory",
     ):
         worker.encode(3, ROWS[:2])
     worker.end()
     failing = Task(str(tmp_path / "gone"), "key", make_task(tmp_path).vocabularies, 256)
     with pytest.raises(
-        StorageError, match=r"part 0 could not be encoded: FileNotFoundError: .*; the same command continues"
+        StorageError,
+        match=r"part 0 could not be encoded: FileNotFoundError: .*; the same command continues",
     ):
         encode_in_processes(failing, iter([(0, ROWS[:2])]), 1)
 
@@ -206,7 +247,9 @@ def test_a_damaged_file_is_named(tmp_path: Path, damage: str, name: str) -> None
         path.unlink()
     else:
         path.write_bytes(content if damage == "flip" else content[:-8])
-    with pytest.raises(DataError, match=rf"{name} is damaged or missing: remove the folder .*made again"):
+    with pytest.raises(
+        DataError, match=rf"{name} is damaged or missing: remove the folder .*made again"
+    ):
         check_files(tmp_path, find_manifest(tmp_path))
 
 
@@ -214,7 +257,10 @@ def test_a_text_reads_across_its_parts(tmp_path: Path) -> None:
     lines = [pair.target for pair in PAIRS[:700]]
     vocabulary = learn(lines, "char", 999, exact=False, is_text=True)
     (tmp_path / "v.model").write_bytes(vocabulary.model)
-    rows = [(FIRST if i == 0 else NEXT_DOCUMENT if i == 450 else NEXT_LINE, line) for i, line in enumerate(lines)]
+    rows = [
+        (FIRST if i == 0 else NEXT_DOCUMENT if i == 450 else NEXT_LINE, line)
+        for i, line in enumerate(lines)
+    ]
     task = Task(str(tmp_path), "key", (str(tmp_path / "v.model"),), 256)
     finish(tmp_path, "key", encode_corpus(task, rows, n_workers=2), {})
     stream = Stream(open_shards(tmp_path))

@@ -2,7 +2,7 @@ from itertools import islice
 
 import numpy as np
 
-from transduce.data.stream import Position
+from transduce.data.order import Position
 from transduce.data.windows import encode_text, window_stream, windows_in_order
 from transduce.text.vocabulary import EOS, SOS, learn
 
@@ -48,7 +48,9 @@ def test_another_epoch_cuts_at_another_place_and_the_same_position_gives_the_sam
 
 
 def test_measuring_sees_every_full_window_once() -> None:
-    seen = [i for batch in windows_in_order(IDS, 7, 35) for i in batch.target_out.flatten().tolist()]
+    seen = [
+        i for batch in windows_in_order(IDS, 7, 35) for i in batch.target_out.flatten().tolist()
+    ]
     assert seen == list(range(5, 5 + 47 * 7))
 
 

@@ -5,7 +5,7 @@ import torch
 
 from transduce.decode.alignment import align, pharaoh, words_of
 from transduce.decode.load import load
-from transduce.text.grammar import generate
+from transduce.grammar import generate
 from transduce.text.vocabulary import Vocabulary
 
 
@@ -14,8 +14,12 @@ def test_pharaohs_form_by_hand() -> None:
     assert pharaoh([]) == ""
 
 
-@pytest.mark.parametrize("text", ["I love you", "  I  love you ", "I", "Is it Maria's cat?", "naïve 愛 zebra"])
-def test_the_pieces_of_a_text_belong_to_its_words_as_split_counts_them(vocabulary: Vocabulary, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["I love you", "  I  love you ", "I", "Is it Maria's cat?", "naïve 愛 zebra"]
+)
+def test_the_pieces_of_a_text_belong_to_its_words_as_split_counts_them(
+    vocabulary: Vocabulary, text: str
+) -> None:
     ids = vocabulary.encode(text)
     numbers = words_of(ids, vocabulary)
     words = text.split()
@@ -30,17 +34,24 @@ def hand_made(vocabulary: Vocabulary, rows: list[list[float]]) -> list[tuple[int
     source, target = vocabulary.encode("the cat"), vocabulary.encode("il gatto")
     from_words, to_words = words_of(source, vocabulary), words_of(target, vocabulary)
     attention = torch.tensor(
-        [[rows[j][i] / from_words.count(i) for i in from_words] + [rows[j][2]] for j in [*to_words, 0]]
+        [
+            [rows[j][i] / from_words.count(i) for i in from_words] + [rows[j][2]]
+            for j in [*to_words, 0]
+        ]
     )
     return align(attention, source, target, (vocabulary, vocabulary))
 
 
-def test_each_target_word_goes_to_the_source_word_it_attended_to_most(vocabulary: Vocabulary) -> None:
+def test_each_target_word_goes_to_the_source_word_it_attended_to_most(
+    vocabulary: Vocabulary,
+) -> None:
     assert hand_made(vocabulary, [[0.8, 0.1, 0.1], [0.3, 0.6, 0.1]]) == [(0, 0), (1, 1)]
     assert hand_made(vocabulary, [[0.1, 0.8, 0.1], [0.6, 0.3, 0.1]]) == [(0, 1), (1, 0)]
 
 
-def test_a_source_word_nobody_chose_goes_to_who_saw_it_most_if_anybody_did(vocabulary: Vocabulary) -> None:
+def test_a_source_word_nobody_chose_goes_to_who_saw_it_most_if_anybody_did(
+    vocabulary: Vocabulary,
+) -> None:
     assert hand_made(vocabulary, [[0.9, 0.1, 0.0], [0.8, 0.2, 0.0]]) == [(0, 0), (0, 1), (1, 1)]
     assert hand_made(vocabulary, [[0.99, 0.01, 0.0], [0.98, 0.02, 0.0]]) == [(0, 0), (0, 1)]
 

@@ -10,20 +10,28 @@ import torch
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from transduce import evaluate
 from transduce.config import DecodeConfig
 from transduce.decode.constraints import Constraints, Demand, allocate
-from transduce.decode.how import How
 from transduce.decode.load import load
+from transduce.decode.options import How
 from transduce.decode.search import NEVER, search
 from transduce.decode.sentences import Hypothesis, Sentence, power_penalty
 from transduce.decode.translator import Translator
 from transduce.decode.words import Wanted, Words
-from transduce.text.grammar import generate
-from transduce.text.phrases import Glossary, contains
+from transduce.evaluation import metrics as evaluate
+from transduce.grammar import generate
+from transduce.text.terms import Glossary, contains
 from transduce.text.vocabulary import EOS, SOS
 
-SURFACES = ["", "", "", "", " a", " b", "x"]  # [PAD] [SOS] [EOS] [UNK], two that begin a word and one that continues it
+SURFACES = [
+    "",
+    "",
+    "",
+    "",
+    " a",
+    " b",
+    "x",
+]  # [PAD] [SOS] [EOS] [UNK], two that begin a word and one that continues it
 TEXT = (4, 5, 6)
 SPELLINGS = {"a": (4,), "bx": (5, 6), "b b": (5, 5)}
 HELD_OUT = list(generate("en-it", 500, seed=123, split="held-out"))
@@ -105,21 +113,32 @@ TERMS = st.lists(st.sampled_from(["a", "bx"]), max_size=2).flatmap(
 @given(st.integers(0, 999), TERMS, st.integers(1, 6))
 @example(0, ["a", "bx"], 4)
 @example(0, ["bx", "bx"], 5)
-@example(0, ["bx", "b b"], 6)  # "b bx b b": the second word seems to meet one term, then grows into the other
-def test_a_wide_beam_finds_all_that_hold_the_terms_and_nothing_else(seed: int, terms: list[str], limit: int) -> None:
+@example(
+    0, ["bx", "b b"], 6
+)  # "b bx b b": the second word seems to meet one term, then grows into the other
+def test_a_wide_beam_finds_all_that_hold_the_terms_and_nothing_else(
+    seed: int, terms: list[str], limit: int
+) -> None:
     everything = [ids for n in range(limit) for ids in product(TEXT, repeat=n)]
     [found] = constrained([seed], [terms], [limit], width=len(everything) + 7)
-    assert {hypothesis.ids for hypothesis in found} == {ids for ids in everything if has(ids, terms)}
+    assert {hypothesis.ids for hypothesis in found} == {
+        ids for ids in everything if has(ids, terms)
+    }
     for hypothesis in found:
         written = (SOS, *hypothesis.ids, EOS)
-        steps = [float(next_log_probs(seed, written[: t + 1])[written[t + 1]]) for t in range(len(written) - 1)]
+        steps = [
+            float(next_log_probs(seed, written[: t + 1])[written[t + 1]])
+            for t in range(len(written) - 1)
+        ]
         assert hypothesis.log_prob == pytest.approx(sum(steps), abs=1e-4)
         assert hypothesis.score == pytest.approx(sum(steps) / len(steps), abs=1e-4)
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 999), TERMS, st.integers(1, 4), st.integers(0, 5))
-def test_a_narrow_beam_finds_some_wherever_there_are_any(seed: int, terms: list[str], width: int, room: int) -> None:
+def test_a_narrow_beam_finds_some_wherever_there_are_any(
+    seed: int, terms: list[str], width: int, room: int
+) -> None:
     limit = sum(len(SPELLINGS[term]) for term in terms) + room + 1
     [found] = constrained([seed], [terms], [limit], width)
     assert found
@@ -127,7 +146,10 @@ def test_a_narrow_beam_finds_some_wherever_there_are_any(seed: int, terms: list[
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.lists(st.tuples(st.integers(0, 999), TERMS, st.integers(2, 8)), min_size=1, max_size=5), st.integers(1, 4))
+@given(
+    st.lists(st.tuples(st.integers(0, 999), TERMS, st.integers(2, 8)), min_size=1, max_size=5),
+    st.integers(1, 4),
+)
 def test_a_batch_gives_each_sentence_what_it_gets_alone_with_terms_or_without(
     sentences: list[tuple[int, list[str], int]], width: int
 ) -> None:
@@ -136,7 +158,9 @@ def test_a_batch_gives_each_sentence_what_it_gets_alone_with_terms_or_without(
     for i, (seed, own, limit) in enumerate(sentences):
         assert together[i] == constrained([seed], [own], [limit], width)[0]
         if not own:
-            plain = search(table_step, Prefixes(((seed,),)), [limit], width=width, penalty=power_penalty(1.0))
+            plain = search(
+                table_step, Prefixes(((seed,),)), [limit], width=width, penalty=power_penalty(1.0)
+            )
             assert together[i] == plain[0]
 
 
@@ -172,19 +196,28 @@ def terms_of(
     one = [
         (i, j)
         for i, j in links
-        if sum(i == k for k, _ in links) == sum(j == k for _, k in links) == lower.count(lower[i]) == 1
+        if sum(i == k for k, _ in links)
+        == sum(j == k for _, k in links)
+        == lower.count(lower[i])
+        == 1
         and from_words[i].isalpha()
         and "'" not in to_words[j]
     ]
     chosen = chance.sample(one, min(n, len(one)))
-    return Glossary([(from_words[i], (to_words[j].strip("?"),)) for i, j in chosen]) if chosen else None
+    return (
+        Glossary([(from_words[i], (to_words[j].strip("?"),)) for i, j in chosen])
+        if chosen
+        else None
+    )
 
 
 def test_two_terms_a_sentence_are_all_met_and_bleu_is_not_lower(translator: Translator) -> None:
     """500 held-out sentences of the grammar, which knows the alignment."""
     how = How(translator.settings(beam=4))
     chance = random.Random(0)
-    glossaries = [terms_of(2, chance, pair.source, pair.target, pair.alignment) for pair in HELD_OUT]
+    glossaries = [
+        terms_of(2, chance, pair.source, pair.target, pair.alignment) for pair in HELD_OUT
+    ]
     sentences = [
         Sentence(
             tuple(translator.source_vocabulary.encode(source)),
@@ -204,7 +237,9 @@ def test_two_terms_a_sentence_are_all_met_and_bleu_is_not_lower(translator: Tran
     assert evaluate.bleu(found, references).value >= evaluate.bleu(plain, references).value
 
 
-def test_a_sentence_without_the_term_is_translated_as_without_a_glossary(translator: Translator) -> None:
+def test_a_sentence_without_the_term_is_translated_as_without_a_glossary(
+    translator: Translator,
+) -> None:
     glossary = Glossary([("cat", ("micio",))])
     texts = [*SOURCES[:15], "Your cat is a lovely cat", *SOURCES[15:30]]
     for with_terms, plain in zip(
@@ -218,8 +253,12 @@ def test_a_sentence_without_the_term_is_translated_as_without_a_glossary(transla
     assert found.text.split().count("micio") == 2, "as often as it stands there"
 
 
-@pytest.mark.parametrize("targets", [("micio", "gattino"), ("gattino", "micio"), ("micio bello", "gattino")])
-def test_of_several_translations_of_a_term_one_is_written(translator: Translator, targets: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "targets", [("micio", "gattino"), ("gattino", "micio"), ("micio bello", "gattino")]
+)
+def test_of_several_translations_of_a_term_one_is_written(
+    translator: Translator, targets: tuple[str, ...]
+) -> None:
     [found] = translator.translate(["The cat sleeps"], glossary=Glossary([("cat", targets)]))
     assert any(contains(found.text, target) for target in targets)
     assert found.missing == ()
@@ -234,7 +273,9 @@ def test_what_must_not_be_translated_is_not(translator: Translator) -> None:
         assert found.missing == ()
 
 
-def test_a_term_for_which_there_is_no_room_is_reported_and_the_rest_is_as_without(translator: Translator) -> None:
+def test_a_term_for_which_there_is_no_room_is_reported_and_the_rest_is_as_without(
+    translator: Translator,
+) -> None:
     glossary = Glossary([("cat", ("supercalifragilistico",))])
     [found] = translator.translate(["The cat sleeps"], glossary=glossary, max_length=3)
     [plain] = translator.translate(["The cat sleeps"], max_length=3)
@@ -251,9 +292,13 @@ def test_a_term_that_holds_a_forbidden_word_is_reported(translator: Translator) 
     assert contains(found.text, "dorme")
 
 
-@settings(deadline=None, max_examples=15, phases=[Phase.explicit, Phase.generate])  # to shrink takes minutes
+@settings(
+    deadline=None, max_examples=15, phases=[Phase.explicit, Phase.generate]
+)  # to shrink takes minutes
 @given(st.data())
-def test_a_forbidden_phrase_is_never_written_however_it_is_spelled(translator: Translator, data: st.DataObject) -> None:
+def test_a_forbidden_phrase_is_never_written_however_it_is_spelled(
+    translator: Translator, data: st.DataObject
+) -> None:
     """Phrases that the model would write, of one word to three, in some case or other; for 8 sentences at once."""
     some = data.draw(st.lists(st.sampled_from(HELD_OUT), min_size=1, max_size=8))
     phrases = []
@@ -263,22 +308,36 @@ def test_a_forbidden_phrase_is_never_written_however_it_is_spelled(translator: T
         phrase = " ".join(words[start : start + data.draw(st.integers(1, 3))])
         phrases.append(data.draw(st.sampled_from([str, str.upper, str.lower, str.title]))(phrase))
     for beam in (1, 4):
-        for found in translator.translate([pair.source for pair in some], beam=beam, forbid=phrases):
-            assert not any(contains(found.text, phrase) for phrase in phrases), (found.text, phrases)
+        for found in translator.translate(
+            [pair.source for pair in some], beam=beam, forbid=phrases
+        ):
+            assert not any(contains(found.text, phrase) for phrase in phrases), (
+                found.text,
+                phrases,
+            )
 
 
 def test_forbidding_other_words_changes_nothing(translator: Translator) -> None:
     plain = translator.translate(SOURCES[:40])
-    assert [t.text for t in translator.translate(SOURCES[:40], forbid=["zzz", "gatt", "dor me"])] == [
-        t.text for t in plain
-    ]
+    assert [
+        t.text for t in translator.translate(SOURCES[:40], forbid=["zzz", "gatt", "dor me"])
+    ] == [t.text for t in plain]
 
 
-PROTECTED = ["7", "1,234.56", "12:30", "https://example.org/a?b=c", "www.example.org", "maria.rossi@example.co.uk"]
+PROTECTED = [
+    "7",
+    "1,234.56",
+    "12:30",
+    "https://example.org/a?b=c",
+    "www.example.org",
+    "maria.rossi@example.co.uk",
+]
 PROTECTED += ["{name}", "${name}", "%s", "%d", "%(name)s", "%-5.2f"]
 
 
-@pytest.mark.parametrize("form", ["I love {}", "My friend sees {} every day", "Does Maria love {}?", "{} sleeps"])
+@pytest.mark.parametrize(
+    "form", ["I love {}", "My friend sees {} every day", "Does Maria love {}?", "{} sleeps"]
+)
 def test_numbers_addresses_and_placeholders_survive(translator: Translator, form: str) -> None:
     texts = [form.replace("{}", token) for token in PROTECTED]
     for token, found in zip(PROTECTED, translator.translate(texts, protect=True), strict=True):
@@ -287,11 +346,15 @@ def test_numbers_addresses_and_placeholders_survive(translator: Translator, form
 
 
 def test_several_of_them_survive_together(translator: Translator) -> None:
-    [found] = translator.translate(["I see 3 cats, {name} and maria@example.org at 12:30"], protect=True)
+    [found] = translator.translate(
+        ["I see 3 cats, {name} and maria@example.org at 12:30"], protect=True
+    )
     for token in ("3", "{name}", "maria@example.org", "12:30"):
         assert token in found.text
 
 
 def test_the_settings_of_the_model_serve_where_nothing_is_said(translator: Translator) -> None:
     assert translator.settings() == translator.decode_config
-    assert translator.settings(beam=7) == DecodeConfig(**{**translator.decode_config.model_dump(), "beam": 7})
+    assert translator.settings(beam=7) == DecodeConfig(
+        **{**translator.decode_config.model_dump(), "beam": 7}
+    )

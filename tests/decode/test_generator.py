@@ -4,12 +4,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from transduce.checkpoint import FolderConfig, ModelFolder
 from transduce.config import ModelConfig
 from transduce.decode.generator import Generator, until
-from transduce.decode.how import Sampling
+from transduce.decode.options import Sampling
 from transduce.errors import ModelError
 from transduce.model import LanguageModel
+from transduce.model_folder import FolderConfig, ModelFolder
 from transduce.text.vocabulary import EOS, PAD, SOS, UNKNOWN, learn
 
 TEXT = "the cat sat on the mat\nthe dog sat on the log\n"
@@ -29,7 +29,9 @@ def make(window: int = 13, positions: str = "sinusoidal") -> Generator:
         window=window,
         positions=positions,
     )
-    folder = ModelFolder(FolderConfig(model=config), LanguageModel(config).eval(), vocabulary, vocabulary)
+    folder = ModelFolder(
+        FolderConfig(model=config), LanguageModel(config).eval(), vocabulary, vocabulary
+    )
     with torch.no_grad():  # fresh weights are too even to tell pieces apart
         folder.model.embedding.weight.mul_(3)
     return Generator(folder)
@@ -51,7 +53,9 @@ def slow(generator: Generator, prompt: str, tokens: int) -> list[int]:
 
 
 @pytest.mark.parametrize("prompt", ["", "the cat", TEXT * 3])
-def test_cached_and_sliding_generation_writes_what_reading_everything_again_writes(prompt: str) -> None:
+def test_cached_and_sliding_generation_writes_what_reading_everything_again_writes(
+    prompt: str,
+) -> None:
     generator = make()
     greedy = Sampling(temperature=0.0)
     found = [piece.id for piece in generator.draw(generator.context(prompt), 40, greedy)]
@@ -67,7 +71,10 @@ def test_the_same_seed_writes_the_same_and_another_another() -> None:
 
 def test_top_k_of_one_is_greedy() -> None:
     generator = make()
-    greedy, one = (generator.generate("the", 30, how)[0].text for how in (Sampling(temperature=0.0), Sampling(top_k=1)))
+    greedy, one = (
+        generator.generate("the", 30, how)[0].text
+        for how in (Sampling(temperature=0.0), Sampling(top_k=1))
+    )
     assert greedy == one
 
 
@@ -93,7 +100,9 @@ def test_log_probabilities_are_those_of_one_pass_over_the_whole() -> None:
     with torch.inference_mode():
         log_probs = torch.log_softmax(generator.model(torch.tensor([ids])), dim=-1)[0]
     for t, piece in enumerate(drawn):
-        assert piece.log_prob == pytest.approx(float(log_probs[len(context) - 1 + t, piece.id]), abs=1e-4)
+        assert piece.log_prob == pytest.approx(
+            float(log_probs[len(context) - 1 + t, piece.id]), abs=1e-4
+        )
 
 
 def test_a_prompt_longer_than_the_window_is_slid_and_says_so() -> None:
@@ -140,5 +149,7 @@ def test_learned_positions_slide_too() -> None:
 
 
 def test_a_translation_model_cannot_generate(untrained_folder: ModelFolder) -> None:
-    with pytest.raises(ModelError, match="this is a translation model, it cannot generate: use translate"):
+    with pytest.raises(
+        ModelError, match="this is a translation model, it cannot generate: use translate"
+    ):
         Generator(replace(untrained_folder))

@@ -8,7 +8,9 @@ from transduce.decode.packed import can_pack, pack
 from transduce.model import ModelConfig, Transformer
 from transduce.text.vocabulary import EOS
 
-SHAPE = ModelConfig(vocab_size=53, n_layers=2, d_model=22, d_ff=37, n_heads=3, d_k=7, d_v=5, dropout=0.3)
+SHAPE = ModelConfig(
+    vocab_size=53, n_layers=2, d_model=22, d_ff=37, n_heads=3, d_k=7, d_v=5, dropout=0.3
+)
 
 
 @pytest.fixture
@@ -30,7 +32,9 @@ def read_step_by_step(model: Transformer) -> torch.Tensor:
 
 def test_a_packed_model_gives_the_same_logits(model: Transformer) -> None:
     with torch.inference_mode():
-        torch.testing.assert_close(read_step_by_step(pack(model)), read_step_by_step(model), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(
+            read_step_by_step(pack(model)), read_step_by_step(model), rtol=1e-5, atol=1e-5
+        )
 
 
 def test_an_engine_notices_that_weights_have_changed() -> None:

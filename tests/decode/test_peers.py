@@ -11,18 +11,18 @@ import torch
 
 from tests.conftest import write_grammar
 from tests.marian import marian_of
-from transduce.checkpoint import BUILTIN, ModelFolder, load_model
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.convert.ctranslate2 import convert
 from transduce.data.batch import encode_source, pad
-from transduce.decode.engines import TorchEngine
-from transduce.decode.fast import FastEngine
-from transduce.decode.forced import force
-from transduce.decode.how import How
+from transduce.decode.engines.ctranslate2 import FastEngine
+from transduce.decode.engines.torch import TorchEngine
+from transduce.decode.options import How
+from transduce.decode.scoring import force
 from transduce.decode.sentences import Hypothesis, Sentence
 from transduce.decode.translator import Translator
+from transduce.grammar import generate
 from transduce.model import Transformer
-from transduce.text.grammar import generate
+from transduce.model_folder import BUILTIN, ModelFolder, load_model
 from transduce.text.vocabulary import EOS, PAD, SOS, UNKNOWN, Vocabulary
 
 Ids = tuple[int, ...]
@@ -33,7 +33,10 @@ HELD_OUT = [pair.source for pair in generate("en-it", 150, seed=31, split="held-
 def random_ids(n: int, longest: int, n_pieces: int, seed: int) -> list[Ids]:
     chance = torch.Generator().manual_seed(seed)
     lengths = torch.randint(1, longest, (n,), generator=chance).tolist()
-    return [tuple(torch.randint(4, n_pieces, (length,), generator=chance).tolist()) for length in lengths]
+    return [
+        tuple(torch.randint(4, n_pieces, (length,), generator=chance).tolist())
+        for length in lengths
+    ]
 
 
 def random_model(**shape: Any) -> Transformer:
@@ -55,13 +58,17 @@ def teach_to_end(model: Transformer, sources: list[Ids], about: int) -> None:
     with torch.no_grad():
         hidden, _ = model.decode(target, model.start(source, source != PAD))
         best = model.logits(hidden).max(dim=-1).values.mean()
-        wanted = torch.where(torch.arange(3 * about) >= about, 2 * best, -best).expand(len(sources), -1)
+        wanted = torch.where(torch.arange(3 * about) >= about, 2 * best, -best).expand(
+            len(sources), -1
+        )
         x, y = hidden.flatten(end_dim=1).double(), wanted.flatten().double()
         row = torch.linalg.solve(x.T @ x + 0.1 * torch.eye(x.shape[1]).double(), x.T @ y)
         model.source_embedding.weight[EOS] = row.float()
 
 
-def n_ties(model: Transformer, sources: list[Ids], ours: list[Ids], theirs: list[Ids], alpha: float = 1.0) -> int:
+def n_ties(
+    model: Transformer, sources: list[Ids], ours: list[Ids], theirs: list[Ids], alpha: float = 1.0
+) -> int:
     """The number of outputs that differ, each of which must be a tie."""
     different = [i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b]
     chosen = [sources[i] for i in different]
@@ -97,14 +104,18 @@ def generated(model: Transformer, sources: list[Ids], beam: int, most: int) -> l
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_search_finds_what_hugging_face_generates_with_random_weights(beam: int, vocabulary: Vocabulary) -> None:
+def test_search_finds_what_hugging_face_generates_with_random_weights(
+    beam: int, vocabulary: Vocabulary
+) -> None:
     model = random_model()
     sources = random_ids(40, 19, SHAPE["vocab_size"], seed=5)
     for _ in range(3):
         teach_to_end(model, sources, about=9)
     how = How(DecodeConfig(beam=beam, max_length=39))
     found = TorchEngine([model], vocabulary).search([Sentence(ids) for ids in sources], how)
-    assert sum(not hypotheses[0].truncated for hypotheses in found) >= 30, "most of them end of themselves"
+    assert sum(not hypotheses[0].truncated for hypotheses in found) >= 30, (
+        "most of them end of themselves"
+    )
     assert len({len(ids) for ids in best(found)}) > 2
     assert n_ties(model, sources, best(found), generated(model, sources, beam, 39)) <= 2
 
@@ -115,7 +126,12 @@ def test_search_finds_what_hugging_face_generates_with_the_built_in_model(beam: 
     sources = [tuple(ids) for ids in translator.source_vocabulary.encode_batch(HELD_OUT)]
     how = How(DecodeConfig(beam=beam, max_length=60))
     found = translator.reference.search([Sentence(ids) for ids in sources], how)
-    assert n_ties(translator.model, sources, best(found), generated(translator.model, sources, beam, 60)) <= 2
+    assert (
+        n_ties(
+            translator.model, sources, best(found), generated(translator.model, sources, beam, 60)
+        )
+        <= 2
+    )
 
 
 @pytest.mark.parametrize("beam", [1, 4])
@@ -128,7 +144,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
     """A small model after a few dozen steps: its distributions are flat, so that near ties are many."""
     from rich.console import Console
 
-    from transduce.app.run import train
+    from transduce.training.run import train
 
     folder = tmp_path_factory.mktemp("peers")
     source, target = write_grammar(folder, 600)
@@ -138,12 +154,23 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
         "train": {"steps": 60, "validate_every": 60, "learning_rate": 5e-3, "warmup_steps": 10},
         "text": {"vocab_size": 500},
     }
-    train(folder / "run", [str(source)], [str(target)], (), (), "nano", [settings], Console(quiet=True))
+    train(
+        folder / "run",
+        [str(source)],
+        [str(target)],
+        (),
+        (),
+        "nano",
+        [settings],
+        Console(quiet=True),
+    )
     return load_model(folder / "run")
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_ctranslate2_finds_what_search_finds_with_a_model_just_trained(trained: ModelFolder, beam: int) -> None:
+def test_ctranslate2_finds_what_search_finds_with_a_model_just_trained(
+    trained: ModelFolder, beam: int
+) -> None:
     assert compare_engines(trained, beam) <= 3
 
 
@@ -167,11 +194,19 @@ def compare_engines(folder: ModelFolder, beam: int) -> int:
         {"norm": "pre"},
         {"positions": "learned", "max_positions": 61},
         {"target_vocab_size": 97},
-        {"norm": "pre", "positions": "learned", "max_positions": 61, "target_vocab_size": 97, "n_layers": 3},
+        {
+            "norm": "pre",
+            "positions": "learned",
+            "max_positions": 61,
+            "target_vocab_size": 97,
+            "n_layers": 3,
+        },
     ],
     ids=["the paper's", "pre-norm", "learned positions", "two vocabularies", "all of them"],
 )
-def test_ctranslate2_gives_every_piece_the_probability_that_we_give_it(shape: dict[str, Any], tmp_path: Path) -> None:
+def test_ctranslate2_gives_every_piece_the_probability_that_we_give_it(
+    shape: dict[str, Any], tmp_path: Path
+) -> None:
     import ctranslate2
 
     model = random_model(**shape)
@@ -179,6 +214,8 @@ def test_ctranslate2_gives_every_piece_the_probability_that_we_give_it(shape: di
     sources = random_ids(23, 60, 211, seed=1)
     targets = random_ids(23, 60, len(model.target_embedding.weight), seed=2)
     translator = ctranslate2.Translator(str(tmp_path), device="cpu", compute_type="float32")
-    theirs = translator.score_batch(*([[str(i) for i in ids] for ids in side] for side in (sources, targets)))
+    theirs = translator.score_batch(
+        *([[str(i) for i in ids] for ids in side] for side in (sources, targets))
+    )
     for ours, other in zip(force([model], sources, targets), theirs, strict=True):
         assert ours.log_probs == pytest.approx(other.log_probs, abs=1e-4)

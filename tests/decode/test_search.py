@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transduce.decode.sample import sampler
+from transduce.decode.sampling import sampler
 from transduce.decode.search import NEVER, Rows, Step, search
 from transduce.decode.sentences import Hypothesis, Penalty, paper_penalty, power_penalty
 from transduce.text.vocabulary import EOS, SOS
@@ -46,14 +46,17 @@ def start(*seeds: int) -> Prefixes:
     return Prefixes(tuple((seed,) for seed in seeds))
 
 
-def brute_force(seed: int, max_length: int, penalty: Penalty) -> list[tuple[float, tuple[int, ...]]]:
+def brute_force(
+    seed: int, max_length: int, penalty: Penalty
+) -> list[tuple[float, tuple[int, ...]]]:
     """Every target of at most max_length pieces, [EOS] counted, with its score, best first."""
     found = []
     for n in range(max_length):
         for ids in product(TEXT, repeat=n):
             sequence = (SOS, *ids, EOS)
             log_prob = sum(
-                next_log_probs(seed, sequence[: t + 1])[sequence[t + 1]].item() for t in range(len(sequence) - 1)
+                next_log_probs(seed, sequence[: t + 1])[sequence[t + 1]].item()
+                for t in range(len(sequence) - 1)
             )
             found.append((log_prob / penalty(n + 1), ids))
     return sorted(found, reverse=True)
@@ -65,7 +68,9 @@ def test_a_wide_beam_finds_what_brute_force_finds(seed: int, penalty: Penalty) -
     everything = brute_force(seed, 5, penalty)
     [found] = search(table_step, start(seed), [5], width=len(everything), penalty=penalty)
     assert [hypothesis.ids for hypothesis in found] == [ids for _, ids in everything]
-    assert [hypothesis.score for hypothesis in found] == pytest.approx([score for score, _ in everything], abs=1e-5)
+    assert [hypothesis.score for hypothesis in found] == pytest.approx(
+        [score for score, _ in everything], abs=1e-5
+    )
 
 
 def greedy(seed: int, max_length: int) -> tuple[int, ...]:
@@ -87,7 +92,9 @@ def test_a_beam_of_one_is_greedy(seed: int) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(0, 999), min_size=1, max_size=6), st.integers(1, 5), st.data())
-def test_a_batch_gives_each_sentence_what_it_gets_alone(seeds: list[int], width: int, data: st.DataObject) -> None:
+def test_a_batch_gives_each_sentence_what_it_gets_alone(
+    seeds: list[int], width: int, data: st.DataObject
+) -> None:
     limits = [data.draw(st.integers(1, 8)) for _ in seeds]
     together = search(table_step, start(*seeds), limits, width=width, penalty=power_penalty(1.0))
     alone = [
@@ -136,12 +143,16 @@ def chain_step(probabilities: list[float]) -> Step[Prefixes]:
 
 def draw(n: int, probabilities: list[float], **how: Any) -> list[Hypothesis]:
     generators = [np.random.default_rng([0, i]) for i in range(n)]
-    found = search(chain_step(probabilities), start(*range(n)), [9] * n, select=sampler(generators, **how))
+    found = search(
+        chain_step(probabilities), start(*range(n)), [9] * n, select=sampler(generators, **how)
+    )
     return [hypotheses[0] for hypotheses in found]
 
 
 def test_temperature_zero_takes_the_best_and_ignores_the_seed() -> None:
-    assert {hypothesis.ids for hypothesis in draw(20, [0.2, 0.5, 0.3], temperature=0.0)} == {(4,) * 8}
+    assert {hypothesis.ids for hypothesis in draw(20, [0.2, 0.5, 0.3], temperature=0.0)} == {
+        (4,) * 8
+    }
 
 
 def test_top_k_of_one_takes_the_best() -> None:
@@ -149,7 +160,9 @@ def test_top_k_of_one_takes_the_best() -> None:
 
 
 def test_top_p_keeps_the_fewest_pieces_that_reach_p() -> None:
-    drawn = {piece for hypothesis in draw(200, [0.2, 0.5, 0.3], top_p=0.6) for piece in hypothesis.ids}
+    drawn = {
+        piece for hypothesis in draw(200, [0.2, 0.5, 0.3], top_p=0.6) for piece in hypothesis.ids
+    }
     assert drawn == {4, 5}
     assert {hypothesis.ids for hypothesis in draw(20, [0.2, 0.5, 0.3], top_p=0.49)} == {(4,) * 8}
 
@@ -162,7 +175,10 @@ def test_draws_follow_the_tempered_distribution(temperature: float) -> None:
     """
     probabilities = torch.tensor([0.2, 0.5, 0.3])
     wanted = torch.softmax(probabilities.log() / temperature, dim=-1)
-    drawn = [(*hypothesis.ids, EOS)[0] for hypothesis in draw(10_000, probabilities.tolist(), temperature=temperature)]
+    drawn = [
+        (*hypothesis.ids, EOS)[0]
+        for hypothesis in draw(10_000, probabilities.tolist(), temperature=temperature)
+    ]
     for piece, p in zip((EOS, *TEXT), wanted.tolist(), strict=True):
         deviation = (p * (1 - p) / 10_000) ** 0.5
         assert abs(drawn.count(piece) / 10_000 - p) < 4.9 * deviation

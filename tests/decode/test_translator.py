@@ -8,18 +8,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.checkpoint import FolderConfig, ModelFolder
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.data.batch import encode_source, pad
-from transduce.decode.engines import TorchEngine
-from transduce.decode.how import EngineName, How, Sampling
+from transduce.decode.engines.torch import TorchEngine
 from transduce.decode.load import load
+from transduce.decode.options import EngineName, How, Sampling
 from transduce.decode.sentences import MOST_ROWS, Hypothesis, Sentence, limit, schedule
 from transduce.decode.translator import Translator
 from transduce.errors import DataError, ModelError, UsageError
+from transduce.grammar import generate
 from transduce.model.weights import build
-from transduce.text.grammar import generate
-from transduce.text.phrases import Glossary
+from transduce.model_folder import FolderConfig, ModelFolder
+from transduce.text.terms import Glossary
 from transduce.text.vocabulary import EOS, PAD, SOS
 
 HELD_OUT = list(generate("en-it", 200, seed=77, split="held-out"))
@@ -47,7 +47,10 @@ def greedy_without_cache(translator: Translator, text: str) -> str:
 
 def test_the_built_in_model_says_what_the_texts_promise(translator: Translator) -> None:
     found = translator.translate(["I love you very much", "Your cat is a lovely cat"])
-    assert [translation.text for translation in found] == ["Ti amo molto", "Il tuo gatto è un bel gatto"]
+    assert [translation.text for translation in found] == [
+        "Ti amo molto",
+        "Il tuo gatto è un bel gatto",
+    ]
 
 
 def test_the_built_in_model_translates_at_least_98_percent_of_held_out_sentences_exactly(
@@ -118,7 +121,9 @@ def test_the_maximum_length_is_the_input_plus_fifty_unless_said(
 ) -> None:
     """A model that would never end of itself is stopped, and says so."""
     translator = Translator(untrained_folder)
-    monkeypatch.setattr(translator.model, "logits", lambda hidden: torch.arange(700.0).expand(len(hidden), 700))
+    monkeypatch.setattr(
+        translator.model, "logits", lambda hidden: torch.arange(700.0).expand(len(hidden), 700)
+    )
     source = Sentence(tuple(translator.source_vocabulary.encode("I love you")))
     [[free]] = translator.reference.search([source], How(DecodeConfig(beam=1)))
     [[bound]] = translator.reference.search([source], How(DecodeConfig(beam=1, max_length=5)))
@@ -129,7 +134,9 @@ def test_the_maximum_length_is_the_input_plus_fifty_unless_said(
 def test_sampling_depends_on_the_seed_alone(translator: Translator) -> None:
     def draw(seed: int) -> list[str]:
         hot = Sampling(temperature=1.5, seed=seed)
-        return [translation.text for translation in translator.translate(SOURCES[:20], sampling=hot)]
+        return [
+            translation.text for translation in translator.translate(SOURCES[:20], sampling=hot)
+        ]
 
     assert draw(1) == draw(1)
     assert draw(1) != draw(2)
@@ -145,18 +152,26 @@ def test_a_single_string_is_refused_with_the_remedy(translator: Translator) -> N
         translator.translate("I love you")
 
 
-def test_a_model_with_learned_positions_reads_and_writes_no_further_than_they_go(untrained_folder: ModelFolder) -> None:
+def test_a_model_with_learned_positions_reads_and_writes_no_further_than_they_go(
+    untrained_folder: ModelFolder,
+) -> None:
     shape = untrained_folder.config.model.model_dump()
     config = ModelConfig(**{**shape, "positions": "learned", "max_positions": 11})
     model = build(config).eval()
-    translator = Translator(replace(untrained_folder, config=FolderConfig(model=config), model=model))
-    [found] = translator.translate(["I love you very much and I love you very much and I love you very much"])
+    translator = Translator(
+        replace(untrained_folder, config=FolderConfig(model=config), model=model)
+    )
+    [found] = translator.translate(
+        ["I love you very much and I love you very much and I love you very much"]
+    )
     assert "split" in found.notes
     assert limit(Sentence(tuple(range(10))), How(DecodeConfig()), config) == 11
 
 
 def test_texts_may_come_from_a_generator(translator: Translator) -> None:
-    assert [t.text for t in translator.translate(text for text in ["I love you very much"])] == ["Ti amo molto"]
+    assert [t.text for t in translator.translate(text for text in ["I love you very much"])] == [
+        "Ti amo molto"
+    ]
 
 
 def test_half_a_surrogate_pair_is_replaced_and_flagged(translator: Translator) -> None:
@@ -179,7 +194,9 @@ def test_a_model_whose_weights_are_not_numbers_says_so(untrained_folder: ModelFo
             work()
 
 
-def test_words_after_a_copied_run_keep_their_numbers_in_the_alignment(translator: Translator) -> None:
+def test_words_after_a_copied_run_keep_their_numbers_in_the_alignment(
+    translator: Translator,
+) -> None:
     [alone, after] = translator.translate(["I love you", "x" * 9000 + " I love you"], details=True)
     links = [tuple(map(int, link.split("-"))) for link in alone.alignment.split()]
     assert after.alignment == " ".join(f"{i + 1}-{j + 1}" for i, j in links)
@@ -203,11 +220,16 @@ def test_impossible_ways_of_drawing_are_refused(how: dict[str, Any], message: st
 def test_a_draw_does_not_depend_on_its_neighbours(translator: Translator) -> None:
     hot = Sampling(temperature=1.5)
     together = translator.translate(SOURCES[:10], sampling=hot)
-    alone = [translator.translate([text], sampling=replace(hot, first=i))[0] for i, text in enumerate(SOURCES[:10])]
+    alone = [
+        translator.translate([text], sampling=replace(hot, first=i))[0]
+        for i, text in enumerate(SOURCES[:10])
+    ]
     assert [t.text for t in together] == [t.text for t in alone]
 
 
-def test_no_translation_holds_a_line_break(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_translation_holds_a_line_break(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(translator.target_vocabulary, "decode", lambda ids: "a\r\nb\u2028c\n")
     assert translator.translate(["I love you"])[0].text == "a b c "
 
@@ -230,7 +252,9 @@ def test_a_translation_has_the_score_that_score_gives_it(engine: EngineName, alp
         assert each.score == pytest.approx(again.score, abs=1e-4)
         assert each.token_scores == pytest.approx(again.token_scores, abs=1e-4)
         assert (each.pieces, each.alignment) == (again.pieces, again.alignment)
-        assert each.score == pytest.approx(sum(each.token_scores) / len(each.token_scores) ** alpha, abs=1e-4)
+        assert each.score == pytest.approx(
+            sum(each.token_scores) / len(each.token_scores) ** alpha, abs=1e-4
+        )
 
 
 def disturbed(folder: ModelFolder) -> ModelFolder:
@@ -239,13 +263,17 @@ def disturbed(folder: ModelFolder) -> ModelFolder:
     torch.manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(0.1 * parameter.std() * torch.randn(parameter.shape) if parameter.dim() > 1 else 0.0)
+            parameter.add_(
+                0.1 * parameter.std() * torch.randn(parameter.shape) if parameter.dim() > 1 else 0.0
+            )
     return replace(folder, model=model)
 
 
 def test_a_model_together_with_itself_is_the_model(translator: Translator) -> None:
     twice = Translator(translator.folder, translator.folder)
-    for alone, together in zip(translator.translate(SOURCES[:30]), twice.translate(SOURCES[:30]), strict=True):
+    for alone, together in zip(
+        translator.translate(SOURCES[:30]), twice.translate(SOURCES[:30]), strict=True
+    ):
         assert together.text == alone.text
         assert together.score == pytest.approx(alone.score, abs=1e-4)
 
@@ -257,7 +285,8 @@ def test_models_together_average_their_probabilities(translator: Translator) -> 
     alone = [each.score(pairs) for each in (translator, Translator(other))]
     for one, two, both in zip(*alone, together.score(pairs), strict=True):
         by_hand = [
-            math.log((math.exp(a) + math.exp(b)) / 2) for a, b in zip(one.token_scores, two.token_scores, strict=True)
+            math.log((math.exp(a) + math.exp(b)) / 2)
+            for a, b in zip(one.token_scores, two.token_scores, strict=True)
         ]
         assert one.token_scores != pytest.approx(two.token_scores, abs=1e-3)
         assert both.token_scores == pytest.approx(by_hand, abs=1e-4)
@@ -276,20 +305,34 @@ def test_models_with_other_vocabularies_cannot_translate_together(
 
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
-def test_the_n_best_are_different_and_sorted_and_the_first_is_the_translation(engine: EngineName) -> None:
+def test_the_n_best_are_different_and_sorted_and_the_first_is_the_translation(
+    engine: EngineName,
+) -> None:
     translator = load(engine=engine)
     plain = translator.translate(SOURCES[:20], beam=5)
-    for found, alone in zip(translator.translate(SOURCES[:20], beam=5, n_best=4), plain, strict=True):
+    for found, alone in zip(
+        translator.translate(SOURCES[:20], beam=5, n_best=4), plain, strict=True
+    ):
         scores = [each.score for each in found.alternatives]
         assert len(scores) == 4
         assert scores == sorted(scores, reverse=True)
         assert found.alternatives[0].text == found.text == alone.text
-        assert found.score == pytest.approx(scores[0], abs=1e-6) == pytest.approx(alone.score, abs=1e-4)
+        assert (
+            found.score
+            == pytest.approx(scores[0], abs=1e-6)
+            == pytest.approx(alone.score, abs=1e-4)
+        )
         assert len({each.text for each in found.alternatives}) > 1
 
 
-def test_alternatives_begin_with_the_prefix_and_differ_in_the_piece_after_it(translator: Translator) -> None:
-    for text, prefix in (("Your cat is a lovely cat", "Il tuo gatto"), ("I love you", ""), ("She sleeps", "Lei")):
+def test_alternatives_begin_with_the_prefix_and_differ_in_the_piece_after_it(
+    translator: Translator,
+) -> None:
+    for text, prefix in (
+        ("Your cat is a lovely cat", "Il tuo gatto"),
+        ("I love you", ""),
+        ("She sleeps", "Lei"),
+    ):
         [found] = translator.translate([text], prefix=prefix, alternatives=5)
         n = len(translator.target_vocabulary.encode(prefix)) if prefix else 0
         ids = [translator.target_vocabulary.encode(each.text) for each in found.alternatives]
@@ -331,7 +374,9 @@ def test_a_stream_joined_is_the_greedy_translation(translator: Translator) -> No
 def test_no_n_pieces_in_a_row_are_written_twice(translator: Translator, n: int) -> None:
     hot = Sampling(temperature=5.0)
     for how in ({"beam": 4}, {"beam": 1}, {"sampling": hot}):
-        for found in translator.translate([*SOURCES[:8], "la la la la la la"], no_repeat=n, details=True, **how):
+        for found in translator.translate(
+            [*SOURCES[:8], "la la la la la la"], no_repeat=n, details=True, **how
+        ):
             runs = [found.pieces[i : i + n] for i in range(len(found.pieces) - n + 1)]
             assert len(runs) == len(set(runs))
 
@@ -355,7 +400,9 @@ def test_equal_lines_are_searched_once_and_drawn_each_for_itself(
     long = "Does Maria love the cat? " * translator.most_pieces()
     assert len(translator.translate([long])[0].text) > len(long) / 2
     assert n_searched.pop() == 1, "equal parts of a long line, too"
-    drawn = translator.translate(["Your cat is a lovely cat"] * 20, sampling=Sampling(temperature=2.0))
+    drawn = translator.translate(
+        ["Your cat is a lovely cat"] * 20, sampling=Sampling(temperature=2.0)
+    )
     assert n_searched == [2, 20]
     assert len({t.text for t in drawn}) > 10
 
@@ -369,7 +416,9 @@ def test_a_line_that_is_too_long_is_split_translated_and_joined(translator: Tran
     assert found.flags == ()
 
 
-def test_a_run_of_more_pieces_than_the_model_can_read_is_copied_and_flagged(translator: Translator) -> None:
+def test_a_run_of_more_pieces_than_the_model_can_read_is_copied_and_flagged(
+    translator: Translator,
+) -> None:
     run = "愛x" * 300
     assert len(translator.source_vocabulary.encode(run)) > 512
     [found] = translator.translate([f"We sleep {run} We sleep"])
@@ -384,7 +433,10 @@ def test_bf16_runs_where_the_processor_has_it_and_is_refused_elsewhere(
 ) -> None:
     monkeypatch.setattr("transduce.hardware.has_bfloat16", lambda device: has_it)
     if not has_it:
-        with pytest.raises(UsageError, match="bf16: this processor has no bfloat16 instructions, it would be slower"):
+        with pytest.raises(
+            UsageError,
+            match="bf16: this processor has no bfloat16 instructions, it would be slower",
+        ):
             Translator(translator.folder, precision="bf16")
         return
     rough = Translator(translator.folder, precision="bf16", engine="auto")
@@ -393,27 +445,39 @@ def test_bf16_runs_where_the_processor_has_it_and_is_refused_elsewhere(
     found = rough.translate(SOURCES[:20], beam=1)
     assert [t.score for t in found] != [t.score for t in exact]
     assert sum(a.text == b.text for a, b in zip(found, exact, strict=True)) >= 18
-    with pytest.raises(UsageError, match="ctranslate2 has no bf16: leave out --engine, or --precision"):
+    with pytest.raises(
+        UsageError, match="ctranslate2 has no bf16: leave out --engine, or --precision"
+    ):
         Translator(translator.folder, precision="bf16", engine="ctranslate2")
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"n_best": 5, "beam": 4}, "n_best is 5: wanted 1 to the beam, which is 4, and 1 where translations are drawn"),
+        (
+            {"n_best": 5, "beam": 4},
+            "n_best is 5: wanted 1 to the beam, which is 4, and 1 where translations are drawn",
+        ),
         ({"n_best": 0}, "n_best is 0: wanted 1 to the beam"),
         ({"n_best": 2, "sampling": Sampling()}, "n_best is 2: wanted 1 to the beam"),
         ({"alternatives": 129}, "alternatives is 129, no_repeat 0: wanted 0 to 128, and 0 or more"),
         ({"no_repeat": -1}, "alternatives is 0, no_repeat -1: wanted 0 to 128, and 0 or more"),
-        ({"alternatives": 2, "sampling": Sampling()}, "likeliest pieces at one place: leave out sampling and n_best"),
+        (
+            {"alternatives": 2, "sampling": Sampling()},
+            "likeliest pieces at one place: leave out sampling and n_best",
+        ),
     ],
 )
-def test_what_cannot_be_asked_is_refused(translator: Translator, asked: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_asked_is_refused(
+    translator: Translator, asked: dict[str, Any], message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         translator.translate(["I love you"], **asked)
 
 
-def test_a_second_translator_has_all_threads_after_the_first_has_worked(translator: Translator) -> None:
+def test_a_second_translator_has_all_threads_after_the_first_has_worked(
+    translator: Translator,
+) -> None:
     before = torch.get_num_threads()
     Translator(translator.folder, n_threads=3).translate(SOURCES)
     assert torch.get_num_threads() == before
@@ -430,20 +494,28 @@ def test_a_second_translator_has_all_threads_after_the_first_has_worked(translat
         ({"forbid": [" "]}, "an empty phrase cannot be forbidden"),
     ],
 )
-def test_what_cannot_go_together_is_refused(translator: Translator, asked: dict[str, Any], message: str) -> None:
+def test_what_cannot_go_together_is_refused(
+    translator: Translator, asked: dict[str, Any], message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         translator.translate(["I love you"], **asked)
 
 
 def test_a_pair_without_end_is_not_scored(translator: Translator) -> None:
-    with pytest.raises(DataError, match=r"pair 1,002 has 60\d and \d pieces, at most 512 are scored: split 'I I I"):
+    with pytest.raises(
+        DataError, match=r"pair 1,002 has 60\d and \d pieces, at most 512 are scored: split 'I I I"
+    ):
         translator.score([("I", "Io"), ("I " * 600, "Io")], first=1001)
 
 
-def test_a_prefix_longer_than_the_positions_of_a_model_is_refused(untrained_folder: ModelFolder) -> None:
+def test_a_prefix_longer_than_the_positions_of_a_model_is_refused(
+    untrained_folder: ModelFolder,
+) -> None:
     shape = untrained_folder.config.model.model_dump()
     config = ModelConfig(**{**shape, "positions": "learned", "max_positions": 5})
-    bound = Translator(replace(untrained_folder, config=FolderConfig(model=config), model=build(config).eval()))
+    bound = Translator(
+        replace(untrained_folder, config=FolderConfig(model=config), model=build(config).eval())
+    )
     with pytest.raises(UsageError, match=r"a prefix of \d+ pieces: this model writes at most 4"):
         bound.translate(["I love you"], prefix="I love you very much and I love you")
 
@@ -453,7 +525,9 @@ def test_a_prefix_that_another_rule_forbids_is_written_all_the_same(translator: 
     assert found.text.startswith("Ti amo")
 
 
-def test_a_term_with_a_letter_that_has_no_piece_is_met_beside_others(translator: Translator) -> None:
+def test_a_term_with_a_letter_that_has_no_piece_is_met_beside_others(
+    translator: Translator,
+) -> None:
     glossary = Glossary([("love", ("Łódź",)), ("much", ("tanto",))])
     [found] = translator.translate(["I love you very much"], glossary=glossary)
     assert found.missing == ()
@@ -462,4 +536,6 @@ def test_a_term_with_a_letter_that_has_no_piece_is_met_beside_others(translator:
 
 
 def test_a_glossary_in_decomposed_letters_is_found() -> None:
-    assert [found.term.targets for found in Glossary([("cafe\u0301", ("bar",))]).find("the café")] == [("bar",)]
+    assert [
+        found.term.targets for found in Glossary([("cafe\u0301", ("bar",))]).find("the café")
+    ] == [("bar",)]

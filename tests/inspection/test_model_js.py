@@ -10,16 +10,16 @@ import pytest
 import torch
 
 from tests.inspection.node import needs_node, run_js, to_tensor
-from transduce.checkpoint import FolderConfig, ModelFolder
 from transduce.config import DecodeConfig, ModelConfig, TextConfig
 from transduce.decode.generator import Generator
 from transduce.decode.load import load_translator
 from transduce.decode.translator import Translator
+from transduce.grammar import generate
+from transduce.inspection.page_model import pack_weights
 from transduce.inspection.trace import Trace, trace
-from transduce.inspection.weights import pack_weights
 from transduce.model.weights import build
-from transduce.text.grammar import generate
-from transduce.text.normal import normalise
+from transduce.model_folder import FolderConfig, ModelFolder
+from transduce.text.normalize import normalise
 from transduce.text.vocabulary import EOS, SOS, Kind, Vocabulary, learn
 
 pytestmark = needs_node
@@ -53,7 +53,9 @@ def halved(folder: ModelFolder) -> ModelFolder:
     return folder
 
 
-def random_folder(vocabulary: Vocabulary, target: Vocabulary | None = None, **changes: Any) -> ModelFolder:
+def random_folder(
+    vocabulary: Vocabulary, target: Vocabulary | None = None, **changes: Any
+) -> ModelFolder:
     sizes = {"vocab_size": len(vocabulary), "target_vocab_size": len(target) if target else None}
     shape = {"n_layers": 2, "d_model": 22, "d_ff": 37, "n_heads": 2, "dropout": 0.0}
     config = ModelConfig(**{**shape, **sizes, **changes})
@@ -66,7 +68,9 @@ def random_folder(vocabulary: Vocabulary, target: Vocabulary | None = None, **ch
             elif "embedding" in name:
                 parameter.mul_(2)  # clear decisions
     settings = FolderConfig(
-        text=TextConfig(joint=target is None), model=config, decode=DecodeConfig(max_length=6, beam=3)
+        text=TextConfig(joint=target is None),
+        model=config,
+        decode=DecodeConfig(max_length=6, beam=3),
     )
     return halved(ModelFolder(settings, model, vocabulary, target or vocabulary))
 
@@ -101,11 +105,15 @@ def assert_same_trace(python: Trace, told: Any) -> None:
     assert found.keys() == python.tensors.keys()
     for name, tensor in python.tensors.items():
         assert found[name].shape == tensor.shape, name
-        torch.testing.assert_close(found[name], tensor.float(), atol=1e-4, rtol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
+        torch.testing.assert_close(
+            found[name], tensor.float(), atol=1e-4, rtol=1e-5, msg=lambda m, n=name: f"{n}: {m}"
+        )
     assert_same_meta(json.loads(json.dumps(python.meta)), told["meta"])
 
 
-def traces_in_js(folder: ModelFolder, path: Path, asked: list[tuple[str, list[dict[str, Any]], int | None]]) -> Any:
+def traces_in_js(
+    folder: ModelFolder, path: Path, asked: list[tuple[str, list[dict[str, Any]], int | None]]
+) -> Any:
     script = """
     const model = open(input.weights);
     answer(input.asked.map(([text, edits, beam]) => whole(model.trace(text, edits, beam))));
@@ -124,16 +132,22 @@ def test_logits_of_the_built_in_model_equal_pytorch_for_fifty_random_pairs(
 
     pairs = [([*some(), EOS], [SOS, *some()]) for _ in range(50)]
     script = "const model = open(input.weights); answer(input.pairs.map(([s, t]) => tensor(model.logits(s, t))));"
-    told = run_js(tmp_path, script, {"weights": write_weights(translator.folder, tmp_path), "pairs": pairs})
+    told = run_js(
+        tmp_path, script, {"weights": write_weights(translator.folder, tmp_path), "pairs": pairs}
+    )
     with torch.inference_mode():
         for (source, target), each in zip(pairs, told, strict=True):
             ids = torch.tensor([source])
-            wanted = translator.model(ids, torch.ones_like(ids, dtype=torch.bool), torch.tensor([target]))[0]
+            wanted = translator.model(
+                ids, torch.ones_like(ids, dtype=torch.bool), torch.tensor([target])
+            )[0]
             assert float((to_tensor(each) - wanted).abs().max()) < 1e-4
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_two_hundred_held_out_sentences_are_translated_alike(tmp_path: Path, translator: Translator, beam: int) -> None:
+def test_two_hundred_held_out_sentences_are_translated_alike(
+    tmp_path: Path, translator: Translator, beam: int
+) -> None:
     texts = [pair.source for pair in generate("en-it", 200, seed=23, split="held-out")]
     script = "const model = open(input.weights); answer(input.texts.map((text) => model.translate(text, input.beam)));"
     asked = {"weights": write_weights(translator.folder, tmp_path), "texts": texts, "beam": beam}
@@ -141,17 +155,24 @@ def test_two_hundred_held_out_sentences_are_translated_alike(tmp_path: Path, tra
     assert told == [each.text for each in translator.translate(texts, beam=beam)]
 
 
-def test_a_trace_of_the_built_in_model_is_the_same_by_both_roads(tmp_path: Path, translator: Translator) -> None:
+def test_a_trace_of_the_built_in_model_is_the_same_by_both_roads(
+    tmp_path: Path, translator: Translator
+) -> None:
     texts = ["I love you very much", "the cats 🙂 see Maria"]
     asked: list[Any] = [(text, [], beam) for text in texts for beam in (None, 2)]
-    for (text, edits, beam), told in zip(asked, traces_in_js(translator.folder, tmp_path, asked), strict=True):
+    for (text, edits, beam), told in zip(
+        asked, traces_in_js(translator.folder, tmp_path, asked), strict=True
+    ):
         assert_same_trace(trace(translator, text, beam=beam, edits=edits), told)
 
 
 @pytest.mark.parametrize(
     "edits",
     [
-        [{"op": "mute", "at": "dec.1.cross", "head": 0}, {"op": "mute", "at": "enc.0.self", "head": 3}],
+        [
+            {"op": "mute", "at": "dec.1.cross", "head": 0},
+            {"op": "mute", "at": "enc.0.self", "head": 3},
+        ],
         [{"op": "row", "at": "dec.1.cross", "head": 2, "row": 1, "values": [0, 0, 0, 0, 1, 0]}],
         [{"op": "row", "at": "dec.0.self", "head": 1, "row": 1, "values": [0.5, 0.25, 0.25]}],
         [{"op": "row", "at": "enc.1.self", "head": 0, "row": 0, "values": [0, 0, 0, 0, 0, 1]}],
@@ -173,7 +194,9 @@ def test_an_edit_changes_the_same_numbers_by_both_roads(
     assert_same_trace(trace(translator, "I love you very much", edits=edits), told)
 
 
-def test_what_cannot_be_edited_is_refused_in_the_same_words(tmp_path: Path, translator: Translator) -> None:
+def test_what_cannot_be_edited_is_refused_in_the_same_words(
+    tmp_path: Path, translator: Translator
+) -> None:
     wrong: list[dict[str, Any]] = [
         {"op": "no_such"},
         {"op": "mute", "at": "enc.9.self", "head": 0},
@@ -191,7 +214,9 @@ def test_what_cannot_be_edited_is_refused_in_the_same_words(tmp_path: Path, tran
     const said = (edit) => { try { model.trace("I love you", [edit]); return null; } catch (error) { return error.message; } };
     answer(input.edits.map(said));
     """
-    told = run_js(tmp_path, script, {"weights": write_weights(translator.folder, tmp_path), "edits": wrong})
+    told = run_js(
+        tmp_path, script, {"weights": write_weights(translator.folder, tmp_path), "edits": wrong}
+    )
     for edit, said in zip(wrong, told, strict=True):
         with pytest.raises(Exception) as caught:  # noqa: PT011  its text is what matters
             trace(translator, "I love you", edits=[edit])
@@ -218,7 +243,10 @@ def test_every_kind_of_model_gives_the_same_trace_by_both_roads(
         changes = {**changes, "kind": "decoder-only"}
     folder = random_folder(vocabulary, own, **changes)
     worker = Generator(folder) if kind == "decoder-only" else Translator(folder)
-    edits: list[dict[str, Any]] = [{"op": "no_scale"}, {"op": "mute", "at": "dec.1.self", "head": 1}]
+    edits: list[dict[str, Any]] = [
+        {"op": "no_scale"},
+        {"op": "mute", "at": "dec.1.self", "head": 1},
+    ]
     without: list[dict[str, Any]] = [
         {"op": "no_positions"},
         {"op": "no_mask"},
@@ -233,9 +261,13 @@ def test_every_kind_of_model_gives_the_same_trace_by_both_roads(
         assert_same_trace(trace(worker, text, beam=beam, edits=edits), told)
 
 
-def test_the_length_penalty_of_the_paper_ranks_alike(tmp_path: Path, translator: Translator) -> None:
+def test_the_length_penalty_of_the_paper_ranks_alike(
+    tmp_path: Path, translator: Translator
+) -> None:
     decode = DecodeConfig(length_penalty="paper", alpha=0.6, beam=5)
-    folder = replace(translator.folder, config=translator.folder.config.model_copy(update={"decode": decode}))
+    folder = replace(
+        translator.folder, config=translator.folder.config.model_copy(update={"decode": decode})
+    )
     (told,) = traces_in_js(folder, tmp_path, [("the girl sings", [], None)])
     assert_same_trace(trace(Translator(folder), "the girl sings"), told)
 
@@ -248,8 +280,14 @@ def test_texts_have_the_same_pieces_and_pieces_the_same_text(
     lines = [*grammar_lines, "café naïve über 你好", "  two  spaces"]
     vocabulary = learn(lines, kind, 500, exact=False, is_text=is_text)
     folder = random_folder(vocabulary)
-    folder = replace(folder, config=folder.config.model_copy(update={"text": TextConfig(kind=kind)}))
-    texts = [*HOSTILE, *lines, *(pair.source for pair in generate("en-it", 100, seed=9, split="held-out"))]
+    folder = replace(
+        folder, config=folder.config.model_copy(update={"text": TextConfig(kind=kind)})
+    )
+    texts = [
+        *HOSTILE,
+        *lines,
+        *(pair.source for pair in generate("en-it", 100, seed=9, split="held-out")),
+    ]
     draw = random.Random(1)
     ids = [[draw.randrange(len(vocabulary)) for _ in range(draw.randrange(12))] for _ in range(300)]
     script = """
@@ -262,7 +300,9 @@ def test_texts_have_the_same_pieces_and_pieces_the_same_text(
       words: input.texts.map(splitWords),
     });
     """
-    told = run_js(tmp_path, script, {"weights": write_weights(folder, tmp_path), "texts": texts, "ids": ids})
+    told = run_js(
+        tmp_path, script, {"weights": write_weights(folder, tmp_path), "texts": texts, "ids": ids}
+    )
     assert told["ids"] == [vocabulary.encode(normalise(text, "nfc")) for text in texts]
     assert told["texts"] == [vocabulary.decode(each) for each in ids]
     assert told["pieces"] == [[vocabulary.piece(i) for i in each] for each in ids]

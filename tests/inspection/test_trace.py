@@ -12,11 +12,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from transduce.checkpoint import FolderConfig, ModelFolder
 from transduce.config import ModelConfig, TextConfig
 from transduce.decode.generator import Generator
-from transduce.decode.how import How, Sampling
 from transduce.decode.load import load
+from transduce.decode.options import How, Sampling
 from transduce.decode.sentences import Sentence
 from transduce.decode.translator import Translator
 from transduce.errors import DataError, MissingInputError, TransduceError, UsageError
@@ -24,6 +23,7 @@ from transduce.inspection import trace as trace_module
 from transduce.inspection.record import places
 from transduce.inspection.trace import Trace, checksum, load_trace, trace
 from transduce.model.weights import build
+from transduce.model_folder import FolderConfig, ModelFolder
 from transduce.text.vocabulary import EOS, Vocabulary
 
 TEXT = "I love you very much"
@@ -36,11 +36,23 @@ KINDS = [
 ]
 
 
-def worker_of(vocabulary: Vocabulary, kind: str, norm: str, positions: str) -> Translator | Generator:
+def worker_of(
+    vocabulary: Vocabulary, kind: str, norm: str, positions: str
+) -> Translator | Generator:
     """An untrained model; no two of its dimensions are the same."""
     torch.manual_seed(0)
-    shape = {"vocab_size": len(vocabulary), "n_layers": 2, "d_model": 22, "d_ff": 37, "n_heads": 3, "d_k": 7, "d_v": 5}
-    config = ModelConfig.model_validate({**shape, "kind": kind, "norm": norm, "positions": positions, "window": 31})
+    shape = {
+        "vocab_size": len(vocabulary),
+        "n_layers": 2,
+        "d_model": 22,
+        "d_ff": 37,
+        "n_heads": 3,
+        "d_k": 7,
+        "d_v": 5,
+    }
+    config = ModelConfig.model_validate(
+        {**shape, "kind": kind, "norm": norm, "positions": positions, "window": 31}
+    )
     folder_config = FolderConfig(text=TextConfig(vocab_size=len(vocabulary)), model=config)
     folder = ModelFolder(folder_config, build(config).eval(), vocabulary, vocabulary)
     return Translator(folder) if kind == "encoder-decoder" else Generator(folder)
@@ -72,8 +84,12 @@ def close(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> None:
     assert float((a - b).abs().max()) <= tolerance
 
 
-@pytest.mark.parametrize("text", [TEXT, "Your cat is a lovely cat", "The girls did not eat my apples"])
-def test_the_spelled_out_pass_says_what_the_fast_search_said_step_by_step(builtin: Translator, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", [TEXT, "Your cat is a lovely cat", "The girls did not eat my apples"]
+)
+def test_the_spelled_out_pass_says_what_the_fast_search_said_step_by_step(
+    builtin: Translator, text: str
+) -> None:
     found = trace(builtin, text, beam=1)
     sentence = Sentence(tuple(builtin.source_vocabulary.encode(text)))
     moments = list(builtin.reference.stream(sentence, How(builtin.settings(beam=1))))
@@ -85,7 +101,9 @@ def test_the_spelled_out_pass_says_what_the_fast_search_said_step_by_step(builti
     assert found.meta["target"]["text"] == builtin.translate([text], beam=1)[0].text
 
 
-def test_the_spelled_out_pass_of_any_shape_agrees_with_the_cache(worker: Translator | Generator) -> None:
+def test_the_spelled_out_pass_of_any_shape_agrees_with_the_cache(
+    worker: Translator | Generator,
+) -> None:
     found = trace(worker, TEXT)
     ids = found.meta["target"]["ids"]
     spelled = torch.log_softmax(found["logits"], dim=-1)
@@ -110,14 +128,18 @@ def test_a_language_model_is_seen_to_think_what_it_writes(vocabulary: Vocabulary
     assert math.exp(drawn.log_prob) == pytest.approx(step["top"][0][3], abs=1e-6)
 
 
-def test_what_was_recorded_obeys_equation_1_and_section_3_2_2(worker: Translator | Generator) -> None:
+def test_what_was_recorded_obeys_equation_1_and_section_3_2_2(
+    worker: Translator | Generator,
+) -> None:
     found = trace(worker, TEXT)
     model: Any = worker.model
     for at in places(model):
         stack, number, kind = at.split(".")
         layer = (model.encoder if stack == "enc" else model.decoder.layers)[int(number)]
         attention = getattr(layer, f"{kind}_attention")
-        q, k, v, raw, weights, heads = (found[f"{at}.{name}"] for name in ("q", "k", "v", "raw", "weights", "heads"))
+        q, k, v, raw, weights, heads = (
+            found[f"{at}.{name}"] for name in ("q", "k", "v", "raw", "weights", "heads")
+        )
         read = found["enc.out"] if kind == "cross" else found[f"{at}.in"]
         for part, matrix, asked in (
             (q, attention.w_q, found[f"{at}.in"]),
@@ -128,12 +150,19 @@ def test_what_was_recorded_obeys_equation_1_and_section_3_2_2(worker: Translator
         close(raw, q @ k.transpose(1, 2))
         close(found[f"{at}.scaled"], raw / math.sqrt(7))
         masked = found[f"{at}.masked"]
-        is_hidden = torch.ones_like(raw, dtype=torch.bool).triu(1) if (stack, kind) == ("dec", "self") else raw != raw
+        is_hidden = (
+            torch.ones_like(raw, dtype=torch.bool).triu(1)
+            if (stack, kind) == ("dec", "self")
+            else raw != raw
+        )
         assert torch.equal(masked == float("-inf"), is_hidden)
         close(weights, torch.softmax(masked, dim=-1))
         close(heads, weights @ v)
         close(found[f"{at}.out"], attention.w_o(heads.transpose(0, 1).flatten(1)))
-        alone = [attention.w_o(torch.nn.functional.pad(heads[h], (5 * h, 10 - 5 * h))).norm(dim=-1) for h in range(3)]
+        alone = [
+            attention.w_o(torch.nn.functional.pad(heads[h], (5 * h, 10 - 5 * h))).norm(dim=-1)
+            for h in range(3)
+        ]
         close(found[f"{at}.wrote"], torch.stack(alone))
 
 
@@ -146,7 +175,11 @@ def test_residuals_norms_and_feed_forward_are_figure_1(worker: Translator | Gene
             continue
         x = found["src.x" if stack == "enc" else "tgt.x"]
         for number, layer in enumerate(layers):
-            for kind, part in (("self", "self_attention"), ("cross", "cross_attention"), ("ff", "feed_forward")):
+            for kind, part in (
+                ("self", "self_attention"),
+                ("cross", "cross_attention"),
+                ("ff", "feed_forward"),
+            ):
                 at = f"{stack}.{number}.{kind}"
                 if f"{at}.in" not in found.tensors:
                     continue
@@ -168,23 +201,34 @@ def test_residuals_norms_and_feed_forward_are_figure_1(worker: Translator | Gene
 
 def test_positions_and_embeddings_add_up(worker: Translator | Generator) -> None:
     found = trace(worker, TEXT)
-    table = worker.model.embedding if isinstance(worker, Generator) else worker.model.source_embedding
+    table = (
+        worker.model.embedding if isinstance(worker, Generator) else worker.model.source_embedding
+    )
     side, name = ("tgt", "target") if isinstance(worker, Generator) else ("src", "source")
     close(found[f"{side}.x"], found[f"{side}.emb"] + found[f"{side}.pos"])
     close(found[f"{side}.emb"], table.weight[found.meta[name]["ids"]] * math.sqrt(22))
     if worker.model.config.positions == "sinusoidal":
-        assert float(found[f"{side}.pos"][3, 2]) == pytest.approx(math.sin(3 / 10000 ** (2 / 22)), abs=1e-6)
+        assert float(found[f"{side}.pos"][3, 2]) == pytest.approx(
+            math.sin(3 / 10000 ** (2 / 22)), abs=1e-6
+        )
 
 
 def test_the_steps_say_what_the_logits_say(built: Trace) -> None:
     assert built.meta["source"]["pieces"] == ["I", "love", "you", "very", "much", "[EOS]"]
     assert built.meta["target"]["pieces"] == ["[SOS]", "Ti", "amo", "molto"]
-    assert [built.meta["vocabulary"][step["chosen"]] for step in built.meta["steps"]] == ["Ti", "amo", "molto", "[EOS]"]
+    assert [built.meta["vocabulary"][step["chosen"]] for step in built.meta["steps"]] == [
+        "Ti",
+        "amo",
+        "molto",
+        "[EOS]",
+    ]
     for t, step in enumerate(built.meta["steps"]):
         number, piece, logit, probability = step["top"][0]
         assert number == int(built["logits"][t].argmax())
         assert piece == built.meta["vocabulary"][number]
-        assert (logit, probability) == pytest.approx((float(built["logits"][t].max()), float(built["probs"][t].max())))
+        assert (logit, probability) == pytest.approx(
+            (float(built["logits"][t].max()), float(built["probs"][t].max()))
+        )
         assert step["entropy"] == pytest.approx(
             float(torch.distributions.Categorical(built["probs"][t]).entropy()), abs=1e-3
         )
@@ -199,7 +243,9 @@ def test_the_tree_holds_the_search(builtin: Translator, built: Trace) -> None:
         assert node["score"] == pytest.approx(parent + node["log_prob"], abs=1e-5)
         assert node["normalised"] == pytest.approx(node["score"] / (node["step"] + 1))
         assert node["parent"] < 0 or nodes[node["parent"]]["state"] == "kept"
-    best = max((node for node in nodes if node["state"] == "ended"), key=lambda node: node["normalised"])
+    best = max(
+        (node for node in nodes if node["state"] == "ended"), key=lambda node: node["normalised"]
+    )
     chosen = torch.tensor([step["chosen"] for step in built.meta["steps"]])
     total = torch.log_softmax(built["logits"], dim=-1).gather(1, chosen[:, None]).sum()
     assert best["score"] == pytest.approx(float(total), abs=1e-4)
@@ -218,7 +264,9 @@ def test_three_answers_to_where_it_looked(built: Trace) -> None:
     mask[0, 3] = False
     chosen = torch.tensor([step["chosen"] for step in built.meta["steps"]])[:, None]
     with torch.inference_mode():
-        without = torch.log_softmax(worker.model(source, mask, target)[0], dim=-1).gather(1, chosen)[:, 0]
+        without = torch.log_softmax(worker.model(source, mask, target)[0], dim=-1).gather(
+            1, chosen
+        )[:, 0]
     whole = torch.log_softmax(built["logits"], dim=-1).gather(1, chosen)[:, 0]
     close(built["align.occlusion"][:, 3], (whole - without).clamp(min=0), 1e-4)
     assert int(built["align.occlusion"][2].argmax()) == 3  # molto: very
@@ -239,7 +287,11 @@ def check_upstream(built: Trace, branch: Trace, at: str, same: set[str]) -> None
     difference = built.diff(branch)
     n_zero = 0
     for name, value in difference.items():
-        before = name.startswith(("enc.", "src.", "tgt.", "dec.0.", "dec.1.self.")) if at.startswith("dec.1") else False
+        before = (
+            name.startswith(("enc.", "src.", "tgt.", "dec.0.", "dec.1.self."))
+            if at.startswith("dec.1")
+            else False
+        )
         if before or (name.startswith(f"{at}.") and name.rpartition(".")[2] in same):
             assert value == 0, name
             n_zero += 1
@@ -261,7 +313,9 @@ def test_a_row_set_by_hand_is_that_row(built: Trace) -> None:
 
 
 def test_a_row_of_the_decoder_that_is_short_goes_on_with_zeros(built: Trace) -> None:
-    branch = built.edit({"op": "row", "at": "dec.0.self", "head": 1, "row": 1, "values": [0.25, 0.75]})
+    branch = built.edit(
+        {"op": "row", "at": "dec.0.self", "head": 1, "row": 1, "values": [0.25, 0.75]}
+    )
     assert branch["dec.0.self.weights"][1, 1].tolist() == [0.25, 0.75, 0, 0]
 
 
@@ -272,35 +326,57 @@ def test_without_the_scale_the_mask_or_positions(built: Trace) -> None:
     unmasked = built.edit({"op": "no_mask"})
     assert float(unmasked["dec.0.self.weights"].triu(1).sum()) > 0
     assert unmasked["dec.0.self.masked"].isfinite().all()
-    assert {name: value for name, value in built.diff(unmasked).items() if name.startswith("enc.") and value} == {}
+    assert {
+        name: value
+        for name, value in built.diff(unmasked).items()
+        if name.startswith("enc.") and value
+    } == {}
     lost = built.edit({"op": "no_positions"})
     assert torch.count_nonzero(lost["src.pos"]) == torch.count_nonzero(lost["tgt.pos"]) == 0
 
 
 def test_without_positions_the_encoder_knows_no_order(builtin: Translator) -> None:
     edits = [{"op": "no_positions"}]
-    one, other = (trace(builtin, text, edits=edits)["enc.out"] for text in (TEXT, "much very you love I"))
+    one, other = (
+        trace(builtin, text, edits=edits)["enc.out"] for text in (TEXT, "much very you love I")
+    )
     close(one[[4, 3, 2, 1, 0, 5]], other, 1e-4)
     with_positions = trace(builtin, "much very you love I")["enc.out"]
-    assert float((trace(builtin, TEXT)["enc.out"][[4, 3, 2, 1, 0, 5]] - with_positions).abs().max()) > 0.1
+    assert (
+        float((trace(builtin, TEXT)["enc.out"][[4, 3, 2, 1, 0, 5]] - with_positions).abs().max())
+        > 0.1
+    )
 
 
 def test_a_language_model_can_be_edited_too(vocabulary: Vocabulary) -> None:
     found = trace(worker_of(vocabulary, "decoder-only", "pre", "learned"), "I love you")
     assert torch.count_nonzero(found.edit({"op": "no_positions"})["tgt.pos"]) == 0
-    assert torch.count_nonzero(found.edit({"op": "mute", "at": "dec.0.self", "head": 1})["dec.0.self.heads"][1]) == 0
-    assert found.edit({"op": "replace", "word": 1, "with": "see"}).meta["target"]["text"] == "I see you"
+    assert (
+        torch.count_nonzero(
+            found.edit({"op": "mute", "at": "dec.0.self", "head": 1})["dec.0.self.heads"][1]
+        )
+        == 0
+    )
+    assert (
+        found.edit({"op": "replace", "word": 1, "with": "see"}).meta["target"]["text"]
+        == "I see you"
+    )
 
 
 def test_another_word_and_a_forced_piece(builtin: Translator, built: Trace) -> None:
-    assert built.edit({"op": "replace", "word": 1, "with": "see"}).meta["target"]["text"] == "Ti vedo molto"
+    assert (
+        built.edit({"op": "replace", "word": 1, "with": "see"}).meta["target"]["text"]
+        == "Ti vedo molto"
+    )
     aspetto = builtin.target_vocabulary.encode("aspetto")[0]
     forced = built.edit({"op": "force", "step": 1, "piece": aspetto})
     assert forced.meta["target"]["text"] == "Ti aspetto molto"
     assert built.edit({"op": "force", "step": 1, "piece": EOS}).meta["target"]["text"] == "Ti"
 
 
-def test_an_edited_model_that_is_not_changed_finds_the_same(builtin: Translator, built: Trace) -> None:
+def test_an_edited_model_that_is_not_changed_finds_the_same(
+    builtin: Translator, built: Trace
+) -> None:
     """Two roads: with a cache, and reading everything again as edits need it."""
     same = trace(builtin, TEXT, edits=[{"op": "replace", "word": 0, "with": "I"}])
     assert max(built.diff(same).values()) == 0
@@ -319,7 +395,9 @@ def test_a_file_gives_back_what_was_put_in(built: Trace, tmp_path: Path) -> None
     assert loaded.alignment() == built.alignment()
     close(loaded["dec.0.self.masked"].softmax(dim=-1), built["dec.0.self.weights"], 0.05)
     assert checksum(loaded.meta) == checksum(built.meta) != checksum(built.edit(MUTE).meta)
-    with pytest.raises(UsageError, match=r"loaded from a file has no model: make one with transduce\.trace"):
+    with pytest.raises(
+        UsageError, match=r"loaded from a file has no model: make one with transduce\.trace"
+    ):
         loaded.edit(MUTE)
 
 
@@ -340,7 +418,9 @@ def test_looking_changes_nothing(builtin: Translator) -> None:
     trace(builtin, TEXT, edits=[MUTE, {"op": "no_positions"}, {"op": "no_mask"}])
     assert torch.equal(state, torch.get_rng_state())
     assert builtin.translate([TEXT])[0].text == "Ti amo molto"
-    assert all(torch.equal(before[name], weight) for name, weight in builtin.model.named_parameters())
+    assert all(
+        torch.equal(before[name], weight) for name, weight in builtin.model.named_parameters()
+    )
 
 
 @pytest.mark.parametrize(
@@ -367,7 +447,9 @@ def test_an_edit_that_cannot_be_is_refused(builtin: Translator, edit: Any, messa
     assert message in str(error.value)
 
 
-def test_what_is_too_long_blank_or_too_much_is_said(builtin: Translator, vocabulary: Vocabulary) -> None:
+def test_what_is_too_long_blank_or_too_much_is_said(
+    builtin: Translator, vocabulary: Vocabulary
+) -> None:
     generator = worker_of(vocabulary, "decoder-only", "pre", "learned")
     several = Translator(builtin.folder, builtin.folder)
     cases: list[tuple[type[TransduceError], str, Any]] = [
@@ -380,11 +462,15 @@ def test_what_is_too_long_blank_or_too_much_is_said(builtin: Translator, vocabul
         with pytest.raises(kind) as error:
             trace(*arguments)
         assert message in str(error.value)
-    with pytest.raises(UsageError, match="a language model reads the text and searches nothing: leave out the beam"):
+    with pytest.raises(
+        UsageError, match="a language model reads the text and searches nothing: leave out the beam"
+    ):
         trace(generator, TEXT, beam=3)
     with pytest.raises(UsageError, match="33 edits, at most 32 are made together"):
         trace(builtin, TEXT, edits=[{"op": "no_mask"}] * 33)
-    with pytest.raises(UsageError, match="a language model has no source: there is nothing to align with"):
+    with pytest.raises(
+        UsageError, match="a language model has no source: there is nothing to align with"
+    ):
         trace(generator, TEXT).alignment()
 
 
@@ -403,12 +489,16 @@ def test_files_that_are_no_traces_are_refused(
     ):
         with pytest.raises(kind, match=message):
             load_trace(tmp_path / name)
-    with pytest.raises(UsageError, match=r"a trace is saved as \.safetensors or \.html, not as x\.txt"):
+    with pytest.raises(
+        UsageError, match=r"a trace is saved as \.safetensors or \.html, not as x\.txt"
+    ):
         built.save(tmp_path / "x.txt")
     with pytest.raises(KeyError, match=r"no tensor 'nothing'; there are align\.attention, "):
         built["nothing"]
     monkeypatch.setattr(trace_module, "MOST_BYTES", 1 << 10)
-    with pytest.raises(DataError, match="a trace of 0 MB, at most 0 are written: give a shorter text"):
+    with pytest.raises(
+        DataError, match="a trace of 0 MB, at most 0 are written: give a shorter text"
+    ):
         built.to_bytes()
     with torch.no_grad():
         untrained_folder.model.logit_weight.fill_(float("nan"))

@@ -45,7 +45,9 @@ def grid(parts: list[Any], number: int = 0) -> Grid:
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_every_view_fits_and_is_plain_without_colour(built: Trace, reader: Trace, view: str, width: int) -> None:
+def test_every_view_fits_and_is_plain_without_colour(
+    built: Trace, reader: Trace, view: str, width: int
+) -> None:
     for found in (built, reader):
         if found is reader and view in ("alignment", "beam"):
             continue
@@ -64,7 +66,9 @@ def test_colour_only_where_it_is_wanted(built: Trace) -> None:
     assert " 100 " in without  # the numbers are there either way
 
 
-def test_the_heat_map_has_the_numbers_of_the_trace_in_hundredths_below_their_pieces(built: Trace) -> None:
+def test_the_heat_map_has_the_numbers_of_the_trace_in_hundredths_below_their_pieces(
+    built: Trace,
+) -> None:
     lines = shown(look(built, "alignment", Choice())).splitlines()
     ends = {piece: lines[1].index(piece) + len(piece) for piece in built.meta["source"]["pieces"]}
     for t, line in enumerate(lines[2:6]):
@@ -131,7 +135,9 @@ def test_the_lists_say_what_the_steps_say(built: Trace) -> None:
     assert isinstance(steps, Listing)
     probs = built["probs"][2]
     assert steps.columns[-1] == "bits"
-    assert steps.rows[0][-1] == pytest.approx(float(-(probs * probs.clamp(min=1e-12).log2()).sum()), abs=1e-3)
+    assert steps.rows[0][-1] == pytest.approx(
+        float(-(probs * probs.clamp(min=1e-12).log2()).sum()), abs=1e-3
+    )
     [why] = look(built, "why", Choice(step=3))
     assert isinstance(why, Listing)
     less = float(f"{built['align.occlusion'][2].max().exp():.2g}")
@@ -139,7 +145,9 @@ def test_the_lists_say_what_the_steps_say(built: Trace) -> None:
     assert why.rows == [[3, said + '"molto" got 90 %, "bene" 0.02 %']]
     [lens] = look(built, "layers", Choice(step=3))
     assert isinstance(lens, Listing)
-    assert lens.rows[0][3] == [["molto", pytest.approx(built.meta["steps"][2]["top"][0][3], abs=1e-6)]]
+    assert lens.rows[0][3] == [
+        ["molto", pytest.approx(built.meta["steps"][2]["top"][0][3], abs=1e-6)]
+    ]
     [tree] = look(built, "beam", Choice())
     assert isinstance(tree, Listing)
     assert len(tree.rows) == len(built.meta["tree"])
@@ -154,7 +162,9 @@ def test_the_lists_say_what_the_steps_say(built: Trace) -> None:
         ("probs", Choice(step=0), "--step 0: here they go from 1 to 4"),
     ],
 )
-def test_what_is_not_there_is_refused(built: Trace, view: str, choice: Choice, message: str) -> None:
+def test_what_is_not_there_is_refused(
+    built: Trace, view: str, choice: Choice, message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         look(built, view, choice)
 
@@ -177,7 +187,10 @@ def test_a_label_takes_its_cells_whatever_it_is(text: str, width: int, side: str
 def test_no_text_drives_the_terminal() -> None:
     assert clean("\x1b[31mred\x07\x9b\u202e") == "\ufffd[31mred\ufffd\ufffd\ufffd"
     hostile = "\x1b]0;title\x07[bold]x[/bold]"
-    parts = [Grid(hostile, [hostile], [hostile, "b"], [[0.5, 1.0]]), Listing(hostile, ["a"], [[hostile]])]
+    parts = [
+        Grid(hostile, [hostile], [hostile, "b"], [[0.5, 1.0]]),
+        Listing(hostile, ["a"], [[hostile]]),
+    ]
     text = shown(parts)
     assert "\x1b" not in text
     assert "[bold]x[/bold]" in text

@@ -22,7 +22,10 @@ from transduce.model.cache import KeyValues
 
 def random_qkv() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
-    return tuple(torch.randn(*shape, generator=generator) for shape in ((2, 3, 5, 7), (2, 3, 11, 7), (2, 3, 11, 13)))  # type: ignore[return-value]
+    return tuple(
+        torch.randn(*shape, generator=generator)
+        for shape in ((2, 3, 5, 7), (2, 3, 11, 7), (2, 3, 11, 13))
+    )  # type: ignore[return-value]
 
 
 def test_equation_1_by_hand() -> None:
@@ -36,13 +39,20 @@ def test_equation_1_by_hand() -> None:
 def test_fused_attention_equals_equation_1_spelled_out() -> None:
     q, k, v = random_qkv()
     for mask in (None, torch.rand(2, 1, 5, 11, generator=torch.Generator().manual_seed(1)) < 0.7):
-        torch.testing.assert_close(fused_attention(q, k, v, mask), scaled_dot_product_attention(q, k, v, mask))
+        torch.testing.assert_close(
+            fused_attention(q, k, v, mask), scaled_dot_product_attention(q, k, v, mask)
+        )
 
 
 def test_in_bfloat16_short_texts_take_the_road_spelled_out_and_both_agree() -> None:
     generator = torch.Generator().manual_seed(0)
-    for n_keys, road in ((MOST_KEYS, scaled_dot_product_attention), (MOST_KEYS + 1, fused_attention)):
-        q, k, v = (torch.randn(2, 3, n, 7, generator=generator).bfloat16() for n in (5, n_keys, n_keys))
+    for n_keys, road in (
+        (MOST_KEYS, scaled_dot_product_attention),
+        (MOST_KEYS + 1, fused_attention),
+    ):
+        q, k, v = (
+            torch.randn(2, 3, n, 7, generator=generator).bfloat16() for n in (5, n_keys, n_keys)
+        )
         mask = padding_mask(torch.rand(2, n_keys, generator=generator) < 0.7)
         assert torch.equal(attention(q, k, v, mask), road(q, k, v, mask))
         exact = scaled_dot_product_attention(q.float(), k.float(), v.float(), mask)
@@ -51,10 +61,14 @@ def test_in_bfloat16_short_texts_take_the_road_spelled_out_and_both_agree() -> N
 
 @pytest.mark.parametrize("n_keys", [1, 5, LANES - 1, LANES, LANES + 1])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_softmax_of_many_rows_and_its_gradient_are_those_of_few(n_keys: int, dtype: torch.dtype) -> None:
+def test_softmax_of_many_rows_and_its_gradient_are_those_of_few(
+    n_keys: int, dtype: torch.dtype
+) -> None:
     generator = torch.Generator().manual_seed(0)
     n_rows = MANY // n_keys + 1
-    scores = torch.randn(n_rows, n_keys, generator=generator).masked_fill(torch.arange(n_keys) > n_rows % 7, -math.inf)
+    scores = torch.randn(n_rows, n_keys, generator=generator).masked_fill(
+        torch.arange(n_keys) > n_rows % 7, -math.inf
+    )
     many = scores.to(dtype).requires_grad_()
     exact = many.detach().double().requires_grad_()
     pull = torch.randn(n_rows, n_keys, generator=generator)

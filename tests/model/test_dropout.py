@@ -12,7 +12,9 @@ def test_the_share_that_is_dropped_is_p_and_the_mean_stays(p: float) -> None:
     n, spread = x.numel(), (p * (1 - p) / x.numel()) ** 0.5
     assert abs((y == 0).sum().item() / n - p) < 5 * spread + 2**-17
     assert abs(y.mean().item() - 1) < 5 * spread / (1 - p)
-    torch.testing.assert_close(y[y != 0], torch.full_like(y[y != 0], 1 / (1 - p)), rtol=2e-4, atol=0)
+    torch.testing.assert_close(
+        y[y != 0], torch.full_like(y[y != 0], 1 / (1 - p)), rtol=2e-4, atol=0
+    )
 
 
 def test_each_number_is_dropped_by_itself() -> None:

@@ -38,6 +38,7 @@ def test_learned_positions_end_with_a_clear_message() -> None:
     positions = LearnedPositions(ModelConfig(max_positions=10, positions="learned"))
     assert positions(3, 7).shape == (7, 512)
     with pytest.raises(
-        DataError, match=r"a sentence of 11 pieces, but this model learned 10 positions.*model\.max_positions"
+        DataError,
+        match=r"a sentence of 11 pieces, but this model learned 10 positions.*model\.max_positions",
     ):
         positions(3, 8)

@@ -52,10 +52,18 @@ def copy_layer(ours: EncoderLayer | DecoderLayer, theirs: nn.Module) -> None:
 def test_logits_equal_those_of_pytorchs_own_stacks() -> None:
     """Another road to the same numbers: nn.TransformerEncoder and nn.TransformerDecoder with our weights, within 1e-5."""
     torch.manual_seed(0)
-    ours = Transformer(ModelConfig(vocab_size=41, n_layers=3, d_model=26, d_ff=37, n_heads=2)).eval()
+    ours = Transformer(
+        ModelConfig(vocab_size=41, n_layers=3, d_model=26, d_ff=37, n_heads=2)
+    ).eval()
     for parameter in ours.parameters():  # norms and biases too, so that a missing one shows
         parameter.add_(0.1 * torch.randn_like(parameter))
-    shape = {"d_model": 26, "nhead": 2, "dim_feedforward": 37, "layer_norm_eps": EPSILON, "batch_first": True}
+    shape = {
+        "d_model": 26,
+        "nhead": 2,
+        "dim_feedforward": 37,
+        "layer_norm_eps": EPSILON,
+        "batch_first": True,
+    }
     encoder = nn.TransformerEncoder(
         nn.TransformerEncoderLayer(**shape), 3, norm=None, enable_nested_tensor=False
     ).eval()
@@ -69,7 +77,9 @@ def test_logits_equal_those_of_pytorchs_own_stacks() -> None:
     memory = encoder(ours.source_embedding(source), src_key_padding_mask=~source_mask)
     causal = nn.Transformer.generate_square_subsequent_mask(7)
     embedded = ours.target_embedding(target)
-    hidden = decoder(embedded, memory, tgt_mask=causal, tgt_is_causal=True, memory_key_padding_mask=~source_mask)
+    hidden = decoder(
+        embedded, memory, tgt_mask=causal, tgt_is_causal=True, memory_key_padding_mask=~source_mask
+    )
     theirs = hidden @ ours.target_embedding.weight.T
     torch.testing.assert_close(ours(source, source_mask, target), theirs, atol=1e-5, rtol=0)
 
@@ -90,18 +100,25 @@ def test_decoding_piece_by_piece_with_the_cache_equals_reading_all_at_once(
 
 
 @pytest.mark.parametrize("changes", VARIANTS)
-def test_a_future_piece_changes_no_earlier_logit(model_config: ModelConfig, changes: dict[str, object]) -> None:
+def test_a_future_piece_changes_no_earlier_logit(
+    model_config: ModelConfig, changes: dict[str, object]
+) -> None:
     model = make(model_config, **changes)
     source, target = random_ids(2, 5), random_ids(2, 7, seed=1)
     changed = target.clone()
     changed[:, 4] = (changed[:, 4] - 3) % 37 + 4
-    before, after = model(source, all_real(source), target), model(source, all_real(source), changed)
+    before, after = (
+        model(source, all_real(source), target),
+        model(source, all_real(source), changed),
+    )
     assert torch.equal(before[:, :4], after[:, :4])
     assert not torch.allclose(before[:, 4], after[:, 4])
 
 
 @pytest.mark.parametrize("changes", VARIANTS)
-def test_more_padding_changes_nothing(model_config: ModelConfig, changes: dict[str, object]) -> None:
+def test_more_padding_changes_nothing(
+    model_config: ModelConfig, changes: dict[str, object]
+) -> None:
     model = make(model_config, **changes)
     source, target = random_ids(2, 5), random_ids(2, 7, seed=1)
     padded = torch.cat((source, torch.zeros(2, 6, dtype=torch.long)), dim=1)
@@ -128,12 +145,16 @@ def test_embeddings_are_scaled_by_the_root_of_d_model(model: Transformer) -> Non
     ids = random_ids(1, 5)
     difference = model.source_embedding(ids) - model.source_embedding(torch.zeros_like(ids))
     weight = model.source_embedding.weight
-    torch.testing.assert_close(difference[0], (weight[ids[0]] - weight[0]) * 22**0.5, atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        difference[0], (weight[ids[0]] - weight[0]) * 22**0.5, atol=1e-5, rtol=0
+    )
 
 
 def test_a_language_model_of_the_same_layers_sees_no_future_and_caches_exactly() -> None:
     torch.manual_seed(0)
-    config = ModelConfig(kind="decoder-only", vocab_size=41, n_layers=2, d_model=22, d_ff=37, n_heads=2, norm="pre")
+    config = ModelConfig(
+        kind="decoder-only", vocab_size=41, n_layers=2, d_model=22, d_ff=37, n_heads=2, norm="pre"
+    )
     model = LanguageModel(config).eval()
     text = random_ids(3, 11)
     at_once = model(text)
@@ -150,12 +171,18 @@ def test_a_language_model_of_the_same_layers_sees_no_future_and_caches_exactly()
 def test_dropout_acts_in_training_only(model_config: ModelConfig) -> None:
     model = make(model_config, dropout=0.5)
     source, target = random_ids(2, 5), random_ids(2, 7, seed=1)
-    assert torch.equal(model(source, all_real(source), target), model(source, all_real(source), target))
+    assert torch.equal(
+        model(source, all_real(source), target), model(source, all_real(source), target)
+    )
     model.train()
-    assert not torch.allclose(model(source, all_real(source), target), model(source, all_real(source), target))
+    assert not torch.allclose(
+        model(source, all_real(source), target), model(source, all_real(source), target)
+    )
 
 
-def test_dropout_falls_on_the_answer_of_a_sublayer_before_it_is_added(model_config: ModelConfig) -> None:
+def test_dropout_falls_on_the_answer_of_a_sublayer_before_it_is_added(
+    model_config: ModelConfig,
+) -> None:
     """Section 5.4. With nearly everything dropped, LayerNorm(x + Dropout(y)) is LayerNorm(x), whatever y."""
     layer = AddAndNorm(ModelConfig(**{**model_config.model_dump(), "dropout": 0.999999})).train()
     x, y = torch.randn(2, 5, 22), torch.randn(2, 5, 22)
@@ -181,7 +208,9 @@ def test_a_model_in_bfloat16_runs(model: Transformer) -> None:
 def test_fresh_weights_give_logits_of_size_one(norm: str) -> None:
     """The first loss is then close to ln(vocabulary), and a deep post-norm stack starts to learn."""
     torch.manual_seed(0)
-    model = Transformer(ModelConfig(vocab_size=997, n_layers=6, d_model=128, d_ff=256, n_heads=4, norm=norm)).eval()
+    model = Transformer(
+        ModelConfig(vocab_size=997, n_layers=6, d_model=128, d_ff=256, n_heads=4, norm=norm)
+    ).eval()
     source, target = torch.randint(4, 997, (4, 23)), torch.randint(4, 997, (4, 19))
     assert 0.5 < model(source, all_real(source), target).std().item() < 2.0
 
@@ -192,4 +221,6 @@ def test_a_model_without_a_vocabulary_size_is_refused() -> None:
 
 
 def test_parts_add_up_to_all_parameters(model: Transformer) -> None:
-    assert sum(count_parameters(model).values()) == sum(parameter.numel() for parameter in model.parameters())
+    assert sum(count_parameters(model).values()) == sum(
+        parameter.numel() for parameter in model.parameters()
+    )

@@ -9,8 +9,8 @@ from typing import IO
 
 import pytest
 
-from tests.app.hostile import HOSTILE, check, fuzz
-from transduce.text.grammar import generate
+from tests.hostile import HOSTILE, check, fuzz
+from transduce.grammar import generate
 
 COMMAND = [sys.executable, "-m", "transduce", "translate"]
 
@@ -45,7 +45,9 @@ def feed(file: IO[bytes], lines: list[bytes], may_go_on: threading.Event) -> Non
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="no /proc here")
 @pytest.mark.parametrize("engine", ["ctranslate2", "torch"])
-def test_the_first_line_comes_at_once_and_memory_does_not_grow_over_100_000_lines(engine: str) -> None:
+def test_the_first_line_comes_at_once_and_memory_does_not_grow_over_100_000_lines(
+    engine: str,
+) -> None:
     """Memory after all lines is within a tenth of what it was after a fifth of them."""
     n = 100_000 if engine == "ctranslate2" else 30_000
     different = dict.fromkeys(pair.source for pair in generate("en-it", 2 * n, seed=3))
@@ -53,7 +55,9 @@ def test_the_first_line_comes_at_once_and_memory_does_not_grow_over_100_000_line
     assert len(lines) == n
     may_go_on = threading.Event()
     command = [*COMMAND, "--engine", engine, "--beam", "1"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as filter_:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as filter_:
         assert filter_.stdin is not None
         assert filter_.stdout is not None
         writer = threading.Thread(target=feed, args=(filter_.stdin, lines, may_go_on), daemon=True)

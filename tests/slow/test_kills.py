@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.trainings import SETTINGS, finish, weights
 from tests.conftest import write_grammar
+from tests.trainings import SETTINGS, finish, weights
 
 # Calls of the operating system by which a run folder changes, and in which of them the training dies. Of the renames the third is
 # the first checkpoint's, the fifth that of the best weights, the tenth removes an old checkpoint; fsyncs lie inside writing.
@@ -54,7 +54,16 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
 def kill_inside(trial: Trial, call: str, n: int) -> None:
     """Let the system kill the training in its n-th call of some kind."""
     run = trial.fresh(f"{call}-{n}")
-    strace = ["strace", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:signal=SIGKILL:when={n}"]
+    strace = [
+        "strace",
+        "-f",
+        "-o",
+        "/dev/null",
+        "-e",
+        f"trace={call}",
+        "-e",
+        f"inject={call}:signal=SIGKILL:when={n}",
+    ]
     process = trial.start(run, *strace)
     code, err = finish(process)
     assert code in (-9, 137), f"{call} was called less than {n} times: {err}"
@@ -62,7 +71,9 @@ def kill_inside(trial: Trial, call: str, n: int) -> None:
     assert weights(run) == trial.weights
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed: no kills inside a system call")
+@pytest.mark.skipif(
+    shutil.which("strace") is None, reason="strace is not installed: no kills inside a system call"
+)
 @pytest.mark.slow
 @pytest.mark.parametrize(("call", "n"), MOMENTS)
 def test_killed_inside_a_call_of_the_system(trial: Trial, call: str, n: int) -> None:

@@ -5,28 +5,35 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from transduce.app.demo import score_held_out
-from transduce.app.run import train_pairs
-from transduce.app.start import open_start
-from transduce.checkpoint import BUILTIN, load_model
 from transduce.config import Layer
+from transduce.grammar import generate
+from transduce.model_folder import BUILTIN, load_model
 from transduce.text.corpus import PairList
-from transduce.text.grammar import generate
+from transduce.training.demo import score_held_out
+from transduce.training.run import train_pairs
+from transduce.training.start import open_start
 
 N_TEST = 300
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # a processor without bfloat16 imitates it slowly
-def test_a_trained_model_trained_further_in_bfloat16_stays_as_good_as_in_float32(tmp_path: Path) -> None:
+def test_a_trained_model_trained_further_in_bfloat16_stays_as_good_as_in_float32(
+    tmp_path: Path,
+) -> None:
     corpus = PairList(list(generate("en-it", 3000, seed=21)))
-    recipe: Layer = {"data": {"batch_tokens": 256}, "train": {"steps": 40, "learning_rate": 1e-3, "warmup_steps": 10}}
+    recipe: Layer = {
+        "data": {"batch_tokens": 256},
+        "train": {"steps": 40, "learning_rate": 1e-3, "warmup_steps": 10},
+    }
     found = {}
     for precision in ("float32", "bfloat16"):
         settings = [recipe, {"train": {"precision": precision, "validate_every": 40}}]
         start = open_start(BUILTIN, "encoder-decoder")
         run = tmp_path / precision
-        translator = train_pairs(run, corpus, None, None, settings, Console(quiet=True), start=start)
+        translator = train_pairs(
+            run, corpus, None, None, settings, Console(quiet=True), start=start
+        )
         match, bleu = score_held_out(translator, N_TEST)
         found[precision] = (match.value, bleu.value, load_model(run).card["valid_loss"])
     exact, rough = found["float32"], found["bfloat16"]

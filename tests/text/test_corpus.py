@@ -25,7 +25,9 @@ def test_pairs_are_lines_side_by_side_file_after_file(tmp_path: Path) -> None:
 
 def test_unequal_files_are_refused_with_both_counts_and_the_place(tmp_path: Path) -> None:
     lines = ["x" * (i * i % 53 + 1) for i in range(400)]
-    source = write(tmp_path / "a.en", "".join(f"{line}\n" for i, line in enumerate(lines) if i != 152))
+    source = write(
+        tmp_path / "a.en", "".join(f"{line}\n" for i, line in enumerate(lines) if i != 152)
+    )
     target = write(tmp_path / "b.it", "".join(f"{line}{line}\n" for line in lines))
     read = PairFiles((source,), (target,)).read()
     with pytest.raises(
@@ -46,21 +48,34 @@ def test_unequal_files_are_refused_with_both_counts_and_the_place(tmp_path: Path
         (("a", "b"), None),
     ],
 )
-def test_languages_are_read_from_the_suffixes(names: tuple[str, str], languages: tuple[str, str] | None) -> None:
+def test_languages_are_read_from_the_suffixes(
+    names: tuple[str, str], languages: tuple[str, str] | None
+) -> None:
     assert PairFiles((Path(names[0]),), (Path(names[1]),)).languages == languages
 
 
 def test_tsv_has_source_and_target_and_perhaps_more(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "one\tuno\tsome note\n\ntwo\tdue\n")
-    assert list(open_pairs(pairs=[path]).read()) == [Pair("one", "uno"), Pair("", ""), Pair("two", "due")]
+    assert list(open_pairs(pairs=[path]).read()) == [
+        Pair("one", "uno"),
+        Pair("", ""),
+        Pair("two", "due"),
+    ]
     with pytest.raises(DataError, match=r"a\.tsv, line 2: no tab; wanted source, tab, target"):
         list(open_pairs(pairs=[write(path, "one\tuno\ntwo due\n")]).read())
 
 
 def test_jsonl_has_two_named_fields(tmp_path: Path) -> None:
-    rows = [{"source": "one\ntwo", "target": "uno due"}, {"translation": {"source": "three", "target": "tre"}}]
+    rows = [
+        {"source": "one\ntwo", "target": "uno due"},
+        {"translation": {"source": "three", "target": "tre"}},
+    ]
     path = write(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows) + "\n")
-    assert list(open_pairs(pairs=[path]).read()) == [Pair("one two", "uno due"), Pair("three", "tre"), Pair("", "")]
+    assert list(open_pairs(pairs=[path]).read()) == [
+        Pair("one two", "uno due"),
+        Pair("three", "tre"),
+        Pair("", ""),
+    ]
     named = write(tmp_path / "b.jsonl", '{"en": "one", "it": "uno"}\n')
     pairs = open_pairs(pairs=[named], fields=("en", "it"))
     assert list(pairs.read()) == [Pair("one", "uno")]
@@ -89,9 +104,15 @@ def test_other_json_is_refused(tmp_path: Path, line: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"source": ["a"]}, "give both --source and --target, or --pairs with both sides in one file"),
+        (
+            {"source": ["a"]},
+            "give both --source and --target, or --pairs with both sides in one file",
+        ),
         ({"source": ["a.tsv.gz"]}, r"a\.tsv\.gz holds both sides: give it by --pairs a\.tsv\.gz"),
-        ({"source": ["a", "b"], "target": ["c"]}, "2 source files and 1 target files: each needs its translation"),
+        (
+            {"source": ["a", "b"], "target": ["c"]},
+            "2 source files and 1 target files: each needs its translation",
+        ),
         ({"source": ["a"], "pairs": ["b.tsv"]}, "give either --source and --target, or --pairs"),
     ],
 )

@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 
+from transduce.grammar import generate
 from transduce.text.drift import Drift, find_drifts, likely_drift
-from transduce.text.grammar import generate
 
 CLOSE = 50  # lines: the promise
 Lengths = list[int]

@@ -29,8 +29,15 @@ def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
     assert list(read_lines(path)) == ["one\u2028still one", "two\x0b\x0c\x85\rtwo", "three"]
 
 
-@given(st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=12), max_size=6))
-def test_any_text_without_line_feeds_is_one_line(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
+@given(
+    st.lists(
+        st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=12),
+        max_size=6,
+    )
+)
+def test_any_text_without_line_feeds_is_one_line(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str]
+) -> None:
     path = tmp_path_factory.mktemp("lines") / "a"
     path.write_bytes("".join(f"{line}\n" for line in lines).encode())
     wanted = [line.removesuffix("\r") for line in lines]
@@ -50,7 +57,9 @@ def test_packed_files_are_unpacked_by_their_suffix(tmp_path: Path, suffix: str) 
 def test_a_truncated_packed_file_is_named(tmp_path: Path, suffix: str) -> None:
     packed = PACKERS[suffix](os.urandom(1 << 16).hex().encode())
     path = write(tmp_path / f"a{suffix}", packed[: len(packed) // 2])
-    with pytest.raises(DataError, match=rf"a\{suffix} ends too early: the packed file is truncated; copy it again"):
+    with pytest.raises(
+        DataError, match=rf"a\{suffix} ends too early: the packed file is truncated; copy it again"
+    ):
         list(read_lines(path))
 
 
@@ -75,7 +84,10 @@ def test_a_packed_file_of_endless_zeros_does_not_fill_the_memory(tmp_path: Path)
 
 
 def test_a_line_of_a_megabyte_is_a_line(tmp_path: Path) -> None:
-    assert [len(line) for line in read_lines(write(tmp_path / "a", b"x" * (1 << 20) + b"\ny"))] == [1 << 20, 1]
+    assert [len(line) for line in read_lines(write(tmp_path / "a", b"x" * (1 << 20) + b"\ny"))] == [
+        1 << 20,
+        1,
+    ]
 
 
 def test_a_byte_order_mark_is_removed_once(tmp_path: Path) -> None:
@@ -85,13 +97,18 @@ def test_a_byte_order_mark_is_removed_once(tmp_path: Path) -> None:
 
 def test_invalid_utf8_is_named_by_file_line_and_byte_or_replaced(tmp_path: Path) -> None:
     path = write(tmp_path / "bad.en", b"good\nnot g\xf6\xf6d\nend\n")
-    with pytest.raises(DataError, match=r"bad\.en, line 2: byte 6 of the line \(0xf6\) is not UTF-8; convert.*iconv"):
+    with pytest.raises(
+        DataError,
+        match=r"bad\.en, line 2: byte 6 of the line \(0xf6\) is not UTF-8; convert.*iconv",
+    ):
         list(read_lines(path))
     assert list(read_lines(path, errors="replace")) == ["good", "not g\ufffd\ufffdd", "end"]
 
 
 def test_utf16_is_recognised(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a looks like UTF-16, wanted UTF-8; convert it: iconv -f utf-16 -t utf-8"):
+    with pytest.raises(
+        DataError, match=r"a looks like UTF-16, wanted UTF-8; convert it: iconv -f utf-16 -t utf-8"
+    ):
         list(read_lines(write(tmp_path / "a", "text".encode("utf-16"))))
 
 
@@ -115,7 +132,10 @@ def test_a_closed_file_is_named(tmp_path: Path) -> None:
 def test_patterns_are_expanded_in_the_order_of_names(tmp_path: Path) -> None:
     for name in ("part-2.en", "part-1.en", "part-1.de"):
         write(tmp_path / name, b"")
-    assert [path.name for path in find_files([str(tmp_path / "part-*.en")])] == ["part-1.en", "part-2.en"]
+    assert [path.name for path in find_files([str(tmp_path / "part-*.en")])] == [
+        "part-1.en",
+        "part-2.en",
+    ]
     with pytest.raises(MissingInputError, match=r"no file matches .*none-\*\.en"):
         find_files([tmp_path / "none-*.en"])
     odd = write(tmp_path / "odd[1].en", b"")
@@ -128,7 +148,9 @@ def test_standard_input_can_be_read_twice_and_leaves_nothing_behind(tmp_path: Pa
         "[path] = find_files(['-'])\n"
         "print(path, list(read_lines(path)) == list(read_lines(path)) == ['uno', 'due'])"
     )
-    done = subprocess.run([sys.executable, "-c", script], input=b"uno\ndue\n", capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=b"uno\ndue\n", capture_output=True, check=True
+    )
     path, same = done.stdout.decode().split()
     assert same == "True"
     assert not Path(path).exists()

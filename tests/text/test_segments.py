@@ -9,7 +9,26 @@ from transduce.text.segments import Segment, split
 
 TEXTS = st.lists(
     st.sampled_from(
-        ["a", "bb", "ccc", " ", "  ", "\n", "\u3000", ". ", "? ", '."', "! ", ", ", "; ", "。", "、", "…", "x" * 9, "è"]
+        [
+            "a",
+            "bb",
+            "ccc",
+            " ",
+            "  ",
+            "\n",
+            "\u3000",
+            ". ",
+            "? ",
+            '."',
+            "! ",
+            ", ",
+            "; ",
+            "。",
+            "、",
+            "…",
+            "x" * 9,
+            "è",
+        ]
     ),
     max_size=40,
 ).map("".join)
@@ -17,7 +36,9 @@ TEXTS = st.lists(
 
 def measure(texts: Sequence[str]) -> list[int]:
     """A piece a byte, and none for a single space, which belongs to the word behind it."""
-    return [sum(len(c.encode()) for c in text.replace("  ", "\0\0")) - text.count(" ") for text in texts]
+    return [
+        sum(len(c.encode()) for c in text.replace("  ", "\0\0")) - text.count(" ") for text in texts
+    ]
 
 
 @given(TEXTS, st.integers(1, 40))
@@ -50,7 +71,9 @@ def test_sentences_are_parts_of_their_own() -> None:
     ]
 
 
-def test_a_sentence_that_is_too_long_is_split_at_clauses_which_are_put_together_as_far_as_they_fit() -> None:
+def test_a_sentence_that_is_too_long_is_split_at_clauses_which_are_put_together_as_far_as_they_fit() -> (
+    None
+):
     text = "one, two; three: four, five"
     assert [part.text for part in split(text, 12, measure)] == ["one, two;", "three: four,", "five"]
 

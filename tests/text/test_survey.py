@@ -1,5 +1,5 @@
+from transduce.grammar import generate
 from transduce.text.corpus import Pair
-from transduce.text.grammar import generate
 from transduce.text.survey import Candidates, survey
 
 PAIRS = list(generate("en-it", 300, seed=1))

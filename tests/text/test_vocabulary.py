@@ -3,10 +3,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transduce.errors import ConfigError, DataError, ModelError
-from transduce.text.vocabulary import EOS, PAD, SOS, SPECIAL_PIECES, UNKNOWN, Vocabulary, choose_size, learn
+from transduce.text.vocabulary import (
+    EOS,
+    PAD,
+    SOS,
+    SPECIAL_PIECES,
+    UNKNOWN,
+    Vocabulary,
+    choose_size,
+    learn,
+)
 
 ANY_TEXT = st.text(
-    st.characters(exclude_categories=["Cs"]) | st.sampled_from("▁ [SOE]<0x41>\u2028\ufdd0\0\r\t"), max_size=40
+    st.characters(exclude_categories=["Cs"]) | st.sampled_from("▁ [SOE]<0x41>\u2028\ufdd0\0\r\t"),
+    max_size=40,
 )
 
 
@@ -53,7 +63,8 @@ def test_a_vocabulary_survives_the_way_to_bytes_and_back(vocabulary: Vocabulary)
 
 def test_too_many_pieces_for_the_text_is_an_error_that_says_how_many_are_possible() -> None:
     with pytest.raises(
-        ConfigError, match=r"text\.vocab_size is 5000, but this corpus gives at most \d+ pieces: set it to"
+        ConfigError,
+        match=r"text\.vocab_size is 5000, but this corpus gives at most \d+ pieces: set it to",
     ):
         learn(["a b c a b c"] * 10, "bpe", 5000)
 
@@ -65,7 +76,8 @@ def test_too_many_pieces_are_reduced_when_nobody_asked_for_them() -> None:
 def test_too_few_pieces_for_the_characters_is_an_error_that_says_how_many_are_needed() -> None:
     lines = ["".join(chr(code) for code in range(0x4E00, 0x4E80))] * 3
     with pytest.raises(
-        ConfigError, match=r"text\.vocab_size is 300, but the bytes and characters of this corpus alone need \d+"
+        ConfigError,
+        match=r"text\.vocab_size is 300, but the bytes and characters of this corpus alone need \d+",
     ):
         learn(lines, "bpe", 300)
     assert len(learn(lines, "bpe", 300, exact=False)) > 300
@@ -90,7 +102,9 @@ def test_a_vocabulary_made_elsewhere_is_refused(grammar_lines: list[str]) -> Non
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(grammar_lines), model_writer=writer, vocab_size=300, minloglevel=2
     )
-    with pytest.raises(ModelError, match=r"first pieces are \['<unk>', '<s>', '</s>'.*not made by transduce"):
+    with pytest.raises(
+        ModelError, match=r"first pieces are \['<unk>', '<s>', '</s>'.*not made by transduce"
+    ):
         Vocabulary(writer.getvalue())
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from transduce.app.run import train_pairs
-from transduce.evaluate import exact_match
+from transduce.evaluation.metrics import exact_match
+from transduce.grammar import generate
 from transduce.text.corpus import PairList
-from transduce.text.grammar import generate
+from transduce.training.run import train_pairs
 
 RECIPE = {
     "model": {"n_layers": 1, "d_model": 64, "d_ff": 128, "n_heads": 4},
@@ -27,6 +27,11 @@ RECIPE = {
 def test_reversing_a_sequence_is_learnt_to_more_than_99_percent(tmp_path: Path) -> None:
     held_out = list(generate("reverse", 300, seed=2, split="held-out"))
     corpus = PairList(list(generate("reverse", 20_000, seed=1)))
-    translator = train_pairs(tmp_path / "run", corpus, PairList(held_out[:50]), "nano", [RECIPE], Console(quiet=True))
-    found = [translation.text for translation in translator.translate([pair.source for pair in held_out], beam=1)]
+    translator = train_pairs(
+        tmp_path / "run", corpus, PairList(held_out[:50]), "nano", [RECIPE], Console(quiet=True)
+    )
+    found = [
+        translation.text
+        for translation in translator.translate([pair.source for pair in held_out], beam=1)
+    ]
     assert exact_match(found, [pair.target for pair in held_out]).value > 99

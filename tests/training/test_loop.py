@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.data.test_stream import random_examples
+from tests.data.test_order import random_examples
 from transduce import storage
 from transduce.config import ModelConfig, TrainConfig
 from transduce.data.batch import Batch, Example, collate
-from transduce.data.stream import ExampleList, Position, stream
+from transduce.data.order import ExampleList, Position, stream
 from transduce.errors import DivergedError, ModelError, StoppedError, StorageError
 from transduce.model import Transformer
 from transduce.model.attention import scaled_dot_product_attention
 from transduce.model.weights import load_weights_file, weights_of
 from transduce.training import loop
 from transduce.training import step as one_step
+from transduce.training.checkpoints import State, average_checkpoints, checkpoints, load_checkpoint
 from transduce.training.loop import StepRow, Validation, finish, train
 from transduce.training.loss import batch_loss
-from transduce.training.state import State, average_checkpoints, checkpoints, load_checkpoint
 from transduce.training.step import make_optimizer, update
 
 SHAPE = {"vocab_size": 300, "n_layers": 1, "d_model": 22, "d_ff": 37, "n_heads": 2}
@@ -82,11 +82,17 @@ def short(**changes: object) -> TrainConfig:
 
 
 def run(
-    model: Transformer, folder: Path, config: TrainConfig, observer: Silent | None = None, validate=None
+    model: Transformer,
+    folder: Path,
+    config: TrainConfig,
+    observer: Silent | None = None,
+    validate=None,
 ) -> Transformer:  # type: ignore[no-untyped-def]
     examples: list[Example] = random_examples()
     batches = partial(stream, ExampleList(examples), 128, config.seed)
-    train(model, batches, config, folder, validate=validate or losses(), observer=observer or Silent())
+    train(
+        model, batches, config, folder, validate=validate or losses(), observer=observer or Silent()
+    )
     return model
 
 
@@ -120,8 +126,12 @@ def test_a_training_taken_up_from_a_checkpoint_ends_in_the_same_weights(tmp_path
 
 
 def test_validation_and_saving_change_no_weight(tmp_path: Path) -> None:
-    often = run(fresh(dropout=0.2), tmp_path / "a", short(validate_every=1, save_every=6, average_last=1))
-    seldom = run(fresh(dropout=0.2), tmp_path / "b", short(validate_every=6, save_every=6, average_last=1))
+    often = run(
+        fresh(dropout=0.2), tmp_path / "a", short(validate_every=1, save_every=6, average_last=1)
+    )
+    seldom = run(
+        fresh(dropout=0.2), tmp_path / "b", short(validate_every=6, save_every=6, average_last=1)
+    )
     assert same_weights(often, seldom)
 
 
@@ -135,12 +145,16 @@ def test_the_final_model_is_the_average_of_the_last_checkpoints(tmp_path: Path) 
     assert average_checkpoints(tmp_path, model, every=2, last=2) == [4, 6]
 
 
-def test_training_stops_when_validation_has_not_improved_for_long_and_keeps_the_best(tmp_path: Path) -> None:
+def test_training_stops_when_validation_has_not_improved_for_long_and_keeps_the_best(
+    tmp_path: Path,
+) -> None:
     observer = Silent()
     config = short(steps=100, validate_every=1, patience=3)
     model = run(fresh(), tmp_path, config, observer, losses(5.0, 4.0, 6.0, 6.0, 6.0, 5.5))
     assert observer.validations == [1, 2, 3, 4, 5]
-    best = load_weights_file(tmp_path / "best" / "model.safetensors")  # 4.0, and the average of the last has 5.5
+    best = load_weights_file(
+        tmp_path / "best" / "model.safetensors"
+    )  # 4.0, and the average of the last has 5.5
     assert all(torch.equal(weight, best[name]) for name, weight in weights_of(model).items())
     assert (tmp_path / "best" / "model.safetensors").is_file()
     assert '"best_step": 2' in (tmp_path / "best" / "state.json").read_text()
@@ -158,14 +172,20 @@ class Poisoned:
             if position in self._positions and self._times > 0:
                 self._times -= 1
                 assert batch.source_mask is not None
-                batch = replace(batch, source_mask=torch.zeros_like(batch.source_mask))  # nothing to attend to: 0 / 0
+                batch = replace(
+                    batch, source_mask=torch.zeros_like(batch.source_mask)
+                )  # nothing to attend to: 0 / 0
             yield batch, after
             position = after
 
 
 def run_poisoned(folder: Path, poison: Poisoned, **changes: object) -> tuple[Transformer, Silent]:
     model, observer = fresh(), Silent()
-    model.encoder[0].self_attention.attend = scaled_dot_product_attention  # Eq. 1: softmax of nothing is not a number
+    model.encoder[
+        0
+    ].self_attention.attend = (
+        scaled_dot_product_attention  # Eq. 1: softmax of nothing is not a number
+    )
     train(model, poison, short(**changes), folder, validate=losses(), observer=observer)
     return model, observer
 
@@ -177,20 +197,26 @@ def test_a_batch_whose_loss_is_not_a_number_is_skipped_and_named(tmp_path: Path)
     assert observer.notes == [said]
 
 
-def test_after_three_in_a_row_it_goes_back_to_the_last_checkpoint_with_half_the_rate(tmp_path: Path) -> None:
+def test_after_three_in_a_row_it_goes_back_to_the_last_checkpoint_with_half_the_rate(
+    tmp_path: Path,
+) -> None:
     poison = Poisoned({Position(0, 0, i) for i in (2, 3, 4)}, times=3)
     _, observer = run_poisoned(tmp_path, poison, warmup_steps=1, schedule="cosine")
     assert observer.notes[-1] == (
         "step 3: the loss or its gradient is not a finite number; back to step-00000002 with 0.5 of the rate"
     )
     assert [row.step for row in observer.steps] == [1, 2, 3, 4, 5, 6]
-    _, undisturbed = run_poisoned(tmp_path / "undisturbed", Poisoned(set()), warmup_steps=1, schedule="cosine")
+    _, undisturbed = run_poisoned(
+        tmp_path / "undisturbed", Poisoned(set()), warmup_steps=1, schedule="cosine"
+    )
     both = zip(observer.steps[:-1], undisturbed.steps[:-1], strict=True)  # the last rate is zero
     rates = [row.rate / other.rate for row, other in both]
     assert rates == pytest.approx([1, 1, 0.5, 0.5, 0.5])
 
 
-def test_when_going_back_does_not_help_it_stops_with_a_hint_and_leaves_the_checkpoint(tmp_path: Path) -> None:
+def test_when_going_back_does_not_help_it_stops_with_a_hint_and_leaves_the_checkpoint(
+    tmp_path: Path,
+) -> None:
     poison = Poisoned({Position(0, 0, i) for i in range(2, 9)})
     said = r"step 3: the loss or its gradient is not a finite number\. The last checkpoint, step-00000002, is kept\. Try a lower"
     with pytest.raises(DivergedError, match=said):
@@ -198,7 +224,9 @@ def test_when_going_back_does_not_help_it_stops_with_a_hint_and_leaves_the_check
     assert [path.name for path in checkpoints(tmp_path)] == ["step-00000002"]
 
 
-def test_a_training_asked_to_stop_saves_and_ends_in_the_same_weights_when_taken_up(tmp_path: Path) -> None:
+def test_a_training_asked_to_stop_saves_and_ends_in_the_same_weights_when_taken_up(
+    tmp_path: Path,
+) -> None:
     straight = run(fresh(dropout=0.2), tmp_path / "straight", short())
     for step in (1, 3, 4, 5):
         folder, observer, model = tmp_path / str(step), Silent(), fresh(dropout=0.2)
@@ -217,7 +245,9 @@ def test_a_training_asked_to_stop_saves_and_ends_in_the_same_weights_when_taken_
 
 
 @pytest.mark.parametrize("harm", ["flip", "cut", "remove"])
-def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(tmp_path: Path, harm: str) -> None:
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
+    tmp_path: Path, harm: str
+) -> None:
     straight = run(fresh(dropout=0.2), tmp_path / "straight", short())
     run(fresh(dropout=0.2), tmp_path / "broken", short(steps=4))
     path = tmp_path / "broken" / "step-00000004" / "optimizer.safetensors"
@@ -272,7 +302,9 @@ def fail() -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_disk_that_stays_full_ends_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_stays_full_ends_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(loop, "RETRY_AFTER", 1)
     monkeypatch.setattr(storage, "write_file", lambda path, content: fail())
     observer = Silent()
@@ -282,7 +314,9 @@ def test_a_disk_that_stays_full_ends_the_training(tmp_path: Path, monkeypatch: p
     assert len(observer.notes) == 5
 
 
-def test_a_step_that_does_not_fit_into_memory_is_made_of_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_does_not_fit_into_memory_is_made_of_halves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     batch = collate(random_examples(21))
     whole, halved = fresh(dropout=0.0), fresh(dropout=0.0)
     wanted = update(whole, torch.optim.SGD(whole.parameters()), [batch], 0.5, short())
@@ -296,7 +330,9 @@ def test_a_step_that_does_not_fit_into_memory_is_made_of_halves(monkeypatch: pyt
         return batch_loss(model, part, *weights)
 
     monkeypatch.setattr(one_step, "batch_loss", small_memory)
-    found = update(halved, torch.optim.SGD(halved.parameters()), [batch], 0.5, short(), notes.append)
+    found = update(
+        halved, torch.optim.SGD(halved.parameters()), [batch], 0.5, short(), notes.append
+    )
     assert found == pytest.approx(wanted, rel=1e-5)
     for a, b in zip(whole.parameters(), halved.parameters(), strict=True):
         torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-5)
@@ -307,7 +343,9 @@ def test_a_step_that_does_not_fit_into_memory_is_made_of_halves(monkeypatch: pyt
         update(halved, torch.optim.SGD(halved.parameters()), [batch], 0.5, short())
 
 
-def test_a_validation_loss_that_is_not_a_number_stops_before_anything_is_saved(tmp_path: Path) -> None:
+def test_a_validation_loss_that_is_not_a_number_stops_before_anything_is_saved(
+    tmp_path: Path,
+) -> None:
     said = r"step 2: the validation loss is not a finite number\. There was no checkpoint yet\. Try a lower train\.learning_rate"
     with pytest.raises(DivergedError, match=said):
         run(fresh(), tmp_path, short(), validate=losses(math.nan))
@@ -318,7 +356,9 @@ def test_a_gradient_that_is_not_a_number_changes_nothing() -> None:
     model = fresh(dropout=0.0)
     model.source_embedding.weight.register_hook(lambda gradient: gradient * math.inf)
     before = [parameter.clone() for parameter in model.parameters()]
-    assert math.isnan(update(model, make_optimizer(model), [collate(random_examples(5))], 0.01, short()).loss)
+    assert math.isnan(
+        update(model, make_optimizer(model), [collate(random_examples(5))], 0.01, short()).loss
+    )
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), before, strict=True))
 
 
@@ -371,12 +411,16 @@ def test_bleu_may_decide_which_validation_is_better(tmp_path: Path) -> None:
         return Validation(loss, {"BLEU": bleu}, "", ("", ""))
 
     batches = partial(stream, ExampleList(random_examples()), 128, 1)
-    trained = train(fresh(), batches, short(better_by="bleu"), tmp_path, validate=validate, observer=Silent())
+    trained = train(
+        fresh(), batches, short(better_by="bleu"), tmp_path, validate=validate, observer=Silent()
+    )
     assert (trained.state.best, trained.state.best_step, trained.state.n_stale) == (-30.0, 4, 1)
     assert trained.weights == "step 4, better than the average of the last"
 
 
-def test_the_best_weights_are_named_by_their_own_step_after_a_road_that_was_left(tmp_path: Path) -> None:
+def test_the_best_weights_are_named_by_their_own_step_after_a_road_that_was_left(
+    tmp_path: Path,
+) -> None:
     """A state that went back may remember an older best than the one that lies there."""
     run(fresh(), tmp_path, short(), validate=losses(3.0, 2.0, 1.0, 9.0))
     state = replace(load_state(tmp_path), best=-1.0, best_step=2)
@@ -394,7 +438,8 @@ def test_a_checkpoint_of_another_version_is_refused_by_name(tmp_path: Path) -> N
     (path / "state.json").write_text('{"step": 6, "position": [0, 0, 0], "best_loss": 1.0}')
     model = fresh()
     with pytest.raises(
-        ModelError, match=r"state\.json was written by another version of transduce: finish the run with that one"
+        ModelError,
+        match=r"state\.json was written by another version of transduce: finish the run with that one",
     ):
         load_checkpoint(path, model, make_optimizer(model))
 
@@ -406,7 +451,9 @@ def test_another_precision_is_said(tmp_path: Path) -> None:
     assert observer.notes == ["this training had products in float32 until step 2, now in bfloat16"]
 
 
-def test_what_follows_a_lack_of_memory_does_not_depend_on_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_follows_a_lack_of_memory_does_not_depend_on_how_far_it_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     batch = collate(random_examples(21))
     found = []
     for n_drawn in (0, 1000):

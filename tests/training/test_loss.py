@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.data.test_stream import example
+from tests.data.test_order import example
 from transduce.data.batch import collate
 from transduce.model import Transformer
 from transduce.training import loss as loss_module
@@ -15,7 +15,9 @@ def test_label_smoothing_by_hand() -> None:
     """Probabilities 1/2, 1/4, 1/4; right piece 0; eps 0.3: weights 0.8, 0.1, 0.1 on -ln p."""
     weight = torch.log(torch.tensor([[0.5], [0.25], [0.25]]))
     by_hand = 0.8 * math.log(2) + 0.2 * math.log(4)
-    assert projected_loss(torch.ones(1, 1), weight, torch.tensor([0]), 0.3).item() == pytest.approx(by_hand)
+    assert projected_loss(torch.ones(1, 1), weight, torch.tensor([0]), 0.3).item() == pytest.approx(
+        by_hand
+    )
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -28,7 +30,9 @@ def test_loss_and_gradients_in_parts_are_those_of_all_logits_at_once(
     hidden = torch.randn(11, 7, generator=generator, requires_grad=True)
     weight = torch.randn(53, 7, generator=generator, requires_grad=True)
     target = torch.randint(53, (11,), generator=generator)
-    expected = F.cross_entropy(hidden @ weight.T, target, label_smoothing=smoothing, reduction="sum")
+    expected = F.cross_entropy(
+        hidden @ weight.T, target, label_smoothing=smoothing, reduction="sum"
+    )
     gradients = torch.autograd.grad(expected / 3, (hidden, weight))
     found = projected_loss(hidden, weight, target, smoothing)
     torch.testing.assert_close(found, expected)
@@ -42,7 +46,9 @@ def test_a_piece_that_is_nearly_impossible_has_a_finite_loss() -> None:
     assert projected_loss(torch.ones(1, 1), weight, torch.tensor([0]), 0.0).item() == 200
 
 
-def test_the_loss_of_a_batch_is_the_sum_over_its_sentences_padding_or_not(model: Transformer) -> None:
+def test_the_loss_of_a_batch_is_the_sum_over_its_sentences_padding_or_not(
+    model: Transformer,
+) -> None:
     examples = [example(3, 7), example(11, 2), example(5, 5)]
     alone = sum(batch_loss(model, collate([each]), 0.1) for each in examples)
     torch.testing.assert_close(batch_loss(model, collate(examples), 0.1), alone)
@@ -59,17 +65,27 @@ def test_two_answers_to_one_batch_are_drawn_together_as_autograd_would(
     target = torch.randint(53, (11,), generator=generator).repeat(2)
     logits = hidden @ weight.T
     p, q = torch.log_softmax(logits, dim=-1).chunk(2)
-    apart = F.kl_div(p, q, reduction="sum", log_target=True) + F.kl_div(q, p, reduction="sum", log_target=True)
-    expected = F.cross_entropy(logits, target, label_smoothing=0.1, reduction="sum") + 5.0 / 2 * apart
+    apart = F.kl_div(p, q, reduction="sum", log_target=True) + F.kl_div(
+        q, p, reduction="sum", log_target=True
+    )
+    expected = (
+        F.cross_entropy(logits, target, label_smoothing=0.1, reduction="sum") + 5.0 / 2 * apart
+    )
     gradients = torch.autograd.grad(expected, (hidden, weight))
     found = projected_loss(hidden, weight, target, 0.1, consistency=5.0)
     torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(torch.autograd.grad(found, (hidden, weight)), gradients, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(
+        torch.autograd.grad(found, (hidden, weight)), gradients, atol=1e-4, rtol=1e-4
+    )
 
 
-def test_without_dropout_the_two_answers_agree_and_the_loss_is_the_plain_one(model: Transformer) -> None:
+def test_without_dropout_the_two_answers_agree_and_the_loss_is_the_plain_one(
+    model: Transformer,
+) -> None:
     batch = collate([example(3, 7), example(11, 2)])
-    torch.testing.assert_close(batch_loss(model, batch, 0.1, consistency=5.0), batch_loss(model, batch, 0.1))
+    torch.testing.assert_close(
+        batch_loss(model, batch, 0.1, consistency=5.0), batch_loss(model, batch, 0.1)
+    )
     model.source_embedding.dropout.p = 0.5
     model.train()
     torch.manual_seed(0)
@@ -84,7 +100,9 @@ def test_the_gradients_are_those_of_the_loss_by_small_steps(consistency: float) 
     hidden = torch.randn(6, 5, generator=generator, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(11, 5, generator=generator, dtype=torch.float64, requires_grad=True)
     target = torch.tensor([1, 2, 3]).repeat(2)
-    assert torch.autograd.gradcheck(lambda h, w: projected_loss(h, w, target, 0.1, consistency), (hidden, weight))
+    assert torch.autograd.gradcheck(
+        lambda h, w: projected_loss(h, w, target, 0.1, consistency), (hidden, weight)
+    )
 
 
 def test_under_autocast_loss_and_gradients_are_nearly_those_of_float32() -> None:
@@ -96,5 +114,7 @@ def test_under_autocast_loss_and_gradients_are_nearly_those_of_float32() -> None
     with torch.autocast("cpu", torch.bfloat16):
         rough = projected_loss(hidden, weight, target, 0.1)
     assert rough.item() == pytest.approx(exact.item(), rel=0.01)
-    for a, b in zip(*(torch.autograd.grad(loss, (hidden, weight)) for loss in (exact, rough)), strict=True):
+    for a, b in zip(
+        *(torch.autograd.grad(loss, (hidden, weight)) for loss in (exact, rough)), strict=True
+    ):
         assert (a - b).norm() < 0.02 * a.norm()

@@ -18,7 +18,9 @@ def test_the_peak_is_reached_at_the_end_of_the_warmup_and_nowhere_else() -> None
 
 
 def test_a_given_peak_replaces_the_papers() -> None:
-    assert learning_rate(4000, TrainConfig(learning_rate=0.002), ModelConfig()) == pytest.approx(0.002)
+    assert learning_rate(4000, TrainConfig(learning_rate=0.002), ModelConfig()) == pytest.approx(
+        0.002
+    )
     assert paper_peak(512, 4000) == pytest.approx(0.000699, abs=1e-6)
 
 

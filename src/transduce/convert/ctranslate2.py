@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
     from transduce.model.transformer import Embedding, Transformer
 
-POSITIONS = 2048  # written out; CTranslate2 computes others itself only in a form that is not the paper's
+POSITIONS = (
+    2048  # written out; CTranslate2 computes others itself only in a form that is not the paper's
+)
 
 
 def why_not(config: ModelConfig) -> str | None:
@@ -33,17 +35,25 @@ def convert(model: "Transformer", folder: Path) -> None:
     config = model.config
     if reason := why_not(config):
         raise ModelError(f"CTranslate2 cannot hold this model: {reason}")
-    spec = TransformerSpec.from_config(config.n_layers, config.n_heads, pre_norm=config.norm == "pre")
+    spec = TransformerSpec.from_config(
+        config.n_layers, config.n_heads, pre_norm=config.norm == "pre"
+    )
     _embed(spec.encoder, spec.encoder.embeddings[0], model.source_embedding)
     _embed(spec.decoder, spec.decoder.embeddings, model.target_embedding)
     spec.decoder.projection.weight = _numbers(model.logit_weight)
-    layers = zip([*model.encoder, *model.decoder.layers], [*spec.encoder.layer, *spec.decoder.layer], strict=True)
+    layers = zip(
+        [*model.encoder, *model.decoder.layers],
+        [*spec.encoder.layer, *spec.decoder.layer],
+        strict=True,
+    )
     for ours, theirs in layers:
         _fill_layer(ours, theirs)
     if config.norm == "pre":
         _fill_norm(spec.encoder.layer_norm, model.encoder_norm)
         _fill_norm(spec.decoder.layer_norm, model.decoder.norm)
-    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = map(str, (UNKNOWN, SOS, EOS))
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = map(
+        str, (UNKNOWN, SOS, EOS)
+    )
     spec.config.decoder_start_token = str(SOS)
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = EPSILON
@@ -86,9 +96,14 @@ def _fill_layer(ours: Any, theirs: Any) -> None:
     _fill_norm(theirs.self_attention.layer_norm, ours.self_attention_norm.norm)
     if (cross := getattr(ours, "cross_attention", None)) is not None:
         theirs.attention.linear[0].weight = _numbers(cross.w_q.weight)
-        theirs.attention.linear[1].weight = np.concatenate((_numbers(cross.w_k.weight), _numbers(cross.w_v.weight)))
+        theirs.attention.linear[1].weight = np.concatenate(
+            (_numbers(cross.w_k.weight), _numbers(cross.w_v.weight))
+        )
         theirs.attention.linear[2].weight = _numbers(cross.w_o.weight)
         _fill_norm(theirs.attention.layer_norm, ours.cross_attention_norm.norm)
-    for linear, mine in ((theirs.ffn.linear_0, ours.feed_forward.w_1), (theirs.ffn.linear_1, ours.feed_forward.w_2)):
+    for linear, mine in (
+        (theirs.ffn.linear_0, ours.feed_forward.w_1),
+        (theirs.ffn.linear_1, ours.feed_forward.w_2),
+    ):
         linear.weight, linear.bias = _numbers(mine.weight), _numbers(mine.bias)
     _fill_norm(theirs.ffn.layer_norm, ours.feed_forward_norm.norm)

@@ -74,6 +74,15 @@ def pad(rows: Sequence[Ids]) -> Int[Tensor, "batch position"]:
 
 def collate(examples: Sequence[Example]) -> Batch:
     """Examples as a batch."""
-    source, target = pad([example.source for example in examples]), pad([example.target for example in examples])
+    source, target = (
+        pad([example.source for example in examples]),
+        pad([example.target for example in examples]),
+    )
     target_out = target[:, 1:]
-    return Batch(source, source != PAD, target_in=target[:, :-1], target_out=target_out, n_tokens=count(target_out))
+    return Batch(
+        source,
+        source != PAD,
+        target_in=target[:, :-1],
+        target_out=target_out,
+        n_tokens=count(target_out),
+    )

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from transduce.data.batch import Example
-from transduce.data.sampler import Sampler
+from transduce.data.order import BLOCK, Examples
+from transduce.data.resampling import Sampler
 from transduce.data.shards import Shards
-from transduce.data.stream import BLOCK, Examples
 
 
 class EncodedPairs(Examples):

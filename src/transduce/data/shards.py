@@ -44,7 +44,9 @@ def make_column(rows: Sequence[Sequence[int]], n_pieces: int) -> Column:
     """Rows of ids below `n_pieces` as a column."""
     ends = np.fromiter(accumulate(map(len, rows)), dtype=np.uint32, count=len(rows))
     kind = np.uint16 if n_pieces <= 1 << 16 else np.uint32
-    return Column(np.fromiter(chain.from_iterable(rows), dtype=kind, count=int(ends[-1]) if rows else 0), ends)
+    return Column(
+        np.fromiter(chain.from_iterable(rows), dtype=kind, count=int(ends[-1]) if rows else 0), ends
+    )
 
 
 def make_text_column(lines: Sequence[str]) -> Column:
@@ -54,7 +56,9 @@ def make_text_column(lines: Sequence[str]) -> Column:
     return Column(np.frombuffer(b"".join(rows), dtype=np.uint8), ends)
 
 
-def write_part(folder: Path, number: int, key: str, columns: Mapping[str, Column], counts: Mapping[str, int]) -> None:
+def write_part(
+    folder: Path, number: int, key: str, columns: Mapping[str, Column], counts: Mapping[str, int]
+) -> None:
     """Write a part; its description, which says that it is whole, comes last."""
     files = {}
     for name, column in columns.items():
@@ -81,8 +85,14 @@ def finish(folder: Path, key: str, n_parts: int, more: Mapping[str, Any]) -> dic
     for path in folder.glob("part-*"):
         if path.name not in known:
             path.unlink()
-    beside = sorted(path for path in folder.iterdir() if path.name != MANIFEST and not path.name.startswith("part-"))
-    files = {path.name: {"bytes": path.stat().st_size, "sha256": sha256_of_file(path)} for path in beside}
+    beside = sorted(
+        path
+        for path in folder.iterdir()
+        if path.name != MANIFEST and not path.name.startswith("part-")
+    )
+    files = {
+        path.name: {"bytes": path.stat().st_size, "sha256": sha256_of_file(path)} for path in beside
+    }
     manifest = {"key": key, **more, "files": files, "parts": parts}
     replace_file(folder / MANIFEST, to_json(manifest))
     return manifest
@@ -106,8 +116,14 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> None:
     for described in (manifest, *manifest["parts"]):
         for name, entry in described["files"].items():
             path = folder / name
-            if not path.is_file() or path.stat().st_size != entry["bytes"] or sha256_of_file(path) != entry["sha256"]:
-                raise DataError(f"{path} is damaged or missing: remove the folder {folder}, it will be made again")
+            if (
+                not path.is_file()
+                or path.stat().st_size != entry["bytes"]
+                or sha256_of_file(path) != entry["sha256"]
+            ):
+                raise DataError(
+                    f"{path} is damaged or missing: remove the folder {folder}, it will be made again"
+                )
 
 
 @dataclass(frozen=True)
@@ -129,7 +145,9 @@ class Shards:
     def column(self, part: int, name: str) -> Column:
         """A column of a part, mapped into memory."""
         start = self.folder / f"part-{part:05d}.{name}"
-        values, ends = (np.load(f"{start}.{suffix}", mmap_mode="r") for suffix in ("npy", "ends.npy"))
+        values, ends = (
+            np.load(f"{start}.{suffix}", mmap_mode="r") for suffix in ("npy", "ends.npy")
+        )
         return Column(values, ends)
 
     def read(self, start: int, stop: int, name: str) -> Iterator[Ids]:
@@ -156,7 +174,9 @@ def stretches(ends: Sequence[int], start: int, stop: int) -> Iterator[tuple[int,
 def open_shards(folder: Path) -> Shards:
     """The encoded corpus of a folder, which must be whole."""
     parts = read_json(folder / MANIFEST)["parts"]
-    return Shards(folder, tuple(part["rows"] for part in parts), tuple(part["tokens"] for part in parts))
+    return Shards(
+        folder, tuple(part["rows"] for part in parts), tuple(part["tokens"] for part in parts)
+    )
 
 
 class Stream:
@@ -179,5 +199,8 @@ class Stream:
     def __getitem__(self, place: slice) -> Ids:
         start, stop, _ = place.indices(len(self))
         start, stop = start + self._start, stop + self._start
-        found = (self._values(part)[first:after] for part, first, after in stretches(self._ends, start, stop))
+        found = (
+            self._values(part)[first:after]
+            for part, first, after in stretches(self._ends, start, stop)
+        )
         return np.concatenate([np.empty(0, dtype=np.uint16), *found])

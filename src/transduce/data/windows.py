@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from transduce.data.batch import Batch
+from transduce.data.order import Position, share
 from transduce.data.shards import Ids, Stream
-from transduce.data.stream import Position, share
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
 LINES = re.compile(r"[^\n]*\n|[^\n]+")
@@ -35,13 +35,21 @@ def collate_windows(ids: Text, starts: Sequence[int], window: int) -> Batch:
 
 
 def window_stream(
-    ids: Text, window: int, batch_tokens: int, seed: int, start: Position, rank: int = 0, n_ranks: int = 1
+    ids: Text,
+    window: int,
+    batch_tokens: int,
+    seed: int,
+    start: Position,
+    rank: int = 0,
+    n_ranks: int = 1,
 ) -> Iterator[tuple[Batch, Position]]:
     """A rank's batches for ever, from a position on, each with the position after it.
 
     In each epoch the text is cut into full windows from another place on, and their order is shuffled: a function of (seed, epoch).
     """
-    for starts, after in share(batches_of_windows(ids, window, batch_tokens, seed, start), rank, n_ranks):
+    for starts, after in share(
+        batches_of_windows(ids, window, batch_tokens, seed, start), rank, n_ranks
+    ):
         yield collate_windows(ids, starts, window), after
 
 

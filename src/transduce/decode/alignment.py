@@ -8,7 +8,9 @@ from torch import Tensor
 
 from transduce.text.vocabulary import Vocabulary
 
-WEAKEST = 0.05  # share of a target word's attention that links a source word nobody else is linked to
+WEAKEST = (
+    0.05  # share of a target word's attention that links a source word nobody else is linked to
+)
 
 Link = tuple[int, int]  # word of the source, word of the target, from 0, as `str.split` counts them
 
@@ -21,7 +23,9 @@ def align(
 ) -> list[Link]:
     """The links between the words of a pair of pieces: each target word to the source word it attended to most, and a source
     word that nobody chose to the target word that attended to it most, if that did so at all."""
-    from_words, to_words = (words_of(ids, v) for ids, v in zip((source, target), vocabularies, strict=True))
+    from_words, to_words = (
+        words_of(ids, v) for ids, v in zip((source, target), vocabularies, strict=True)
+    )
     return link_words(attention, from_words, to_words)
 
 
@@ -41,7 +45,9 @@ def link_words(
     linked = {i for i, _ in links}
     best = weights.max(dim=0)
     links |= {
-        (i, int(best.indices[i])) for i in range(weights.shape[1]) if i not in linked and best.values[i] > WEAKEST
+        (i, int(best.indices[i]))
+        for i in range(weights.shape[1])
+        if i not in linked and best.values[i] > WEAKEST
     }
     return sorted(links)
 

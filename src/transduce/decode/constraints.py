@@ -20,7 +20,7 @@ from torch import Tensor
 from transduce.decode.search import NEVER, Candidates, Rows, top_k
 from transduce.decode.sentences import Hypothesis, Penalty
 from transduce.decode.words import FIRST, INSIDE, Pieces, Wanted, Words
-from transduce.text.phrases import is_word_character
+from transduce.text.terms import is_word_character
 from transduce.text.vocabulary import EOS, SOS
 
 FORGIVEN = 0.9  # of the log-probability of a term's pieces
@@ -36,9 +36,14 @@ class Progress(NamedTuple):
     path: Pieces = ()  # the pieces of a term that has begun
     recent: Pieces = ()  # the path up to here, also if it has just met its term: another term may begin inside it
     written: int = 0  # pieces of the terms that are met
-    bonus: float = 0.0  # what is added to the score when hypotheses are compared: for terms that are met
+    bonus: float = (
+        0.0  # what is added to the score when hypotheses are compared: for terms that are met
+    )
     path_bonus: float = 0.0  # and for the one that has begun
-    credit: tuple[int, float] = (0, 0.0)  # pieces and bonus of the term just met, lost if it grows into another word
+    credit: tuple[int, float] = (
+        0,
+        0.0,
+    )  # pieces and bonus of the term just met, lost if it grows into another word
 
     @property
     def bank(self) -> int:
@@ -51,7 +56,10 @@ class Progress(NamedTuple):
             return self
         n_pieces, bonus = self.credit
         return self._replace(
-            met=self.met - {self.closing}, closing=None, written=self.written - n_pieces, bonus=self.bonus - bonus
+            met=self.met - {self.closing},
+            closing=None,
+            written=self.written - n_pieces,
+            bonus=self.bonus - bonus,
         )
 
 
@@ -61,7 +69,9 @@ class Demand:
     def __init__(self, terms: Sequence[Wanted], words: Words) -> None:
         self.terms, self.words = terms, words
         self._longest = 3 + max(len(target) for term in terms for target in term.targets)
-        self._next: dict[Pieces, list[tuple[int, int]]] = {}  # path -> what may follow, and for which term
+        self._next: dict[
+            Pieces, list[tuple[int, int]]
+        ] = {}  # path -> what may follow, and for which term
         for number, term in enumerate(self.terms):
             for spelling in term.spellings:
                 for end in range(spelling[0] in (INSIDE, FIRST), len(spelling)):
@@ -81,7 +91,9 @@ class Demand:
             and (room is None or self.needed(progress._replace(path=(*path, piece))) <= room)
         }
 
-    def advance(self, progress: Progress, piece: int, log_prob: float, attention: Sequence[float]) -> Progress:
+    def advance(
+        self, progress: Progress, piece: int, log_prob: float, attention: Sequence[float]
+    ) -> Progress:
         """The progress after one more piece, of this log-probability, written while the model attended to the source so."""
         if self.words.goes_on[piece] and is_word_character(progress.tail[-1:]):
             progress = progress.reopened()
@@ -100,7 +112,9 @@ class Demand:
         credit = (max(1, len(path)), max(0.0, bonus))
         total = progress.bonus + credit[1]
         met |= {first}
-        shared = path if any(term not in met for _, term in self._next.get(path, ())) else ()  # a longer one goes on
+        shared = (
+            path if any(term not in met for _, term in self._next.get(path, ())) else ()
+        )  # a longer one goes on
         return Progress(tail, met, first, shared, path, written + credit[0], total, credit=credit)
 
     def needed(self, progress: Progress) -> int:
@@ -108,8 +122,14 @@ class Demand:
         depth, total, most_saved = len(progress.path), 0, 0
         for number, term in enumerate(self.terms):
             if number not in progress.met:
-                whole = min(len(spelling) for spelling in term.spellings if spelling[0] not in (INSIDE, FIRST))
-                begun = [len(s) - depth for s in term.spellings if depth and s[:depth] == progress.path]
+                whole = min(
+                    len(spelling)
+                    for spelling in term.spellings
+                    if spelling[0] not in (INSIDE, FIRST)
+                )
+                begun = [
+                    len(s) - depth for s in term.spellings if depth and s[:depth] == progress.path
+                ]
                 total += whole
                 most_saved = max(most_saved, whole - min(begun, default=whole))
         return total - most_saved
@@ -122,16 +142,25 @@ class Demand:
             paths.append((INSIDE,))
         return [*paths, (FIRST,)] if _begins_sentence(progress.tail) else paths
 
-    def _follow(self, progress: Progress, piece: int, attention: Sequence[float]) -> tuple[Pieces, float]:
+    def _follow(
+        self, progress: Progress, piece: int, attention: Sequence[float]
+    ) -> tuple[Pieces, float]:
         """The path that a piece leads to, and its bonus: in the term that has begun, or at the beginning of one."""
-        for path in sorted(self._paths(progress), key=lambda path: self.needed(progress._replace(path=(*path, piece)))):
+        for path in sorted(
+            self._paths(progress),
+            key=lambda path: self.needed(progress._replace(path=(*path, piece))),
+        ):
             terms = [
-                term for next_one, term in self._next.get(path, ()) if next_one == piece and term not in progress.met
+                term
+                for next_one, term in self._next.get(path, ())
+                if next_one == piece and term not in progress.met
             ]
             if terms:
                 begins = path in ((), (INSIDE,), (FIRST,))
                 mass = max(self._mass(term, attention) for term in terms)
-                return (*path, piece), math.log(max(mass, LEAST_ATTENTION)) if begins else progress.path_bonus
+                return (*path, piece), math.log(
+                    max(mass, LEAST_ATTENTION)
+                ) if begins else progress.path_bonus
         return (), 0.0
 
     def _mass(self, number: int, attention: Sequence[float]) -> float:
@@ -159,21 +188,29 @@ class Constraints:
         self._demands = demands
         self._max_lengths = max_lengths
         # Progress follows from what was written.
-        self._known: dict[tuple[int, Pieces], Progress] = {(i, (SOS,)): Progress() for i in range(len(demands))}
+        self._known: dict[tuple[int, Pieces], Progress] = {
+            (i, (SOS,)): Progress() for i in range(len(demands))
+        }
 
     def rule(self, rows: Rows, log_probs: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
         """Nobody ends before all terms are met, and nothing is written after which there is no room for those still missing."""
-        for row, (sentence, prefix) in enumerate(zip(rows.sentences.tolist(), rows.prefixes.tolist(), strict=True)):
+        for row, (sentence, prefix) in enumerate(
+            zip(rows.sentences.tolist(), rows.prefixes.tolist(), strict=True)
+        ):
             demand = self._demands[sentence]
             if demand is None:
                 continue
             progress = self._known.get((sentence, tuple(prefix)))
             if progress is None:  # a row that is given up, its score is minus infinity
                 continue
-            room = self._max_lengths[sentence] - len(prefix) - 1  # after one more piece, [EOS] apart
+            room = (
+                self._max_lengths[sentence] - len(prefix) - 1
+            )  # after one more piece, [EOS] apart
             grows = progress.closing is not None and is_word_character(progress.tail[-1:])
             if grows and room < demand.needed(progress.reopened()._replace(path=())):
-                growing = torch.tensor(demand.words.goes_on)  # pieces that would lengthen the last word
+                growing = torch.tensor(
+                    demand.words.goes_on
+                )  # pieces that would lengthen the last word
                 growing[list(demand.wanted(progress.reopened(), room))] = False
                 log_probs[row].masked_fill_(growing, NEVER)
             if len(progress.met) == len(demand.terms):
@@ -206,7 +243,9 @@ class Constraints:
         for i in bound:
             demand = self._demands[sentences[i]]
             assert demand is not None, "a sentence that is bound"
-            chosen = dict.fromkeys(zip(plain.beam[i].tolist(), plain.piece[i].tolist(), strict=True))
+            chosen = dict.fromkeys(
+                zip(plain.beam[i].tolist(), plain.piece[i].tolist(), strict=True)
+            )
             for beam in range(width):
                 progress = self._known.get((sentences[i], tuple(prefixes[i * width + beam])))
                 wanted = sorted(demand.wanted(progress)) if progress is not None else []
@@ -219,14 +258,26 @@ class Constraints:
                 before = self._known.get((sentences[i], tuple(prefixes[row])))
                 if before is None or total == NEVER:
                     continue
-                after = demand.advance(before, piece, gain, attention[row]) if piece != EOS else before
+                after = (
+                    demand.advance(before, piece, gain, attention[row]) if piece != EOS else before
+                )
                 self._known[sentences[i], (*prefixes[row], piece)] = after
                 offers.append(
-                    (len(offers), i, after.bank, beam, piece, total, total + after.bonus + max(0.0, after.path_bonus))
+                    (
+                        len(offers),
+                        i,
+                        after.bank,
+                        beam,
+                        piece,
+                        total,
+                        total + after.bonus + max(0.0, after.path_bonus),
+                    )
                 )
         return self._allocated(plain, bound, offers, n)
 
-    def rank(self, sentence: int, hypotheses: Sequence[Hypothesis], penalty: Penalty) -> list[Hypothesis]:
+    def rank(
+        self, sentence: int, hypotheses: Sequence[Hypothesis], penalty: Penalty
+    ) -> list[Hypothesis]:
         """Finished hypotheses in the order in which they were compared; their scores stay the model's."""
         if self._demands[sentence] is None:
             return list(hypotheses)
@@ -238,13 +289,19 @@ class Constraints:
         return sorted(hypotheses, key=compared, reverse=True)
 
     def _allocated(
-        self, plain: Candidates, bound: Sequence[int], offers: Sequence[tuple[int | float, ...]], n: int
+        self,
+        plain: Candidates,
+        bound: Sequence[int],
+        offers: Sequence[tuple[int | float, ...]],
+        n: int,
     ) -> Candidates:
         """The plain candidates, with those of the bound sentences replaced."""
         by_sentence = {i: [offer for offer in offers if offer[1] == i] for i in bound}
         most = max(n, *(len(each) for each in by_sentence.values()))
         nothing = (0, 0, 0, 0, 0, NEVER, NEVER)
-        table = torch.tensor([each + [nothing] * (most - len(each)) for each in by_sentence.values()])  # bound offer 7
+        table = torch.tensor(
+            [each + [nothing] * (most - len(each)) for each in by_sentence.values()]
+        )  # bound offer 7
         *_, bank, beam, piece, score, compared = table.unbind(dim=2)
         order = allocate(bank.long(), compared)[:, :n]
         found = [torch.nn.functional.pad(each, (0, n - each.shape[1])) for each in plain]
@@ -264,7 +321,9 @@ def allocate(
     by_score = score.sort(dim=1, descending=True, stable=True).indices
     bank, score = bank.gather(1, by_score), score.gather(1, by_score)
     earlier = torch.ones(2 * [bank.shape[1]], dtype=torch.bool).tril(-1)
-    turn = ((bank[:, :, None] == bank[:, None, :]) & earlier).sum(dim=2)  # better offers of the same bank
+    turn = ((bank[:, :, None] == bank[:, None, :]) & earlier).sum(
+        dim=2
+    )  # better offers of the same bank
     alive = score.isfinite()
     fullest = bank.masked_fill(~alive, -1).amax(dim=1, keepdim=True)
     key = 2 * turn + (bank != fullest) + (~alive) * 2 * bank.shape[1]

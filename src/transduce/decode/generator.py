@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from transduce.checkpoint import ModelFolder
-from transduce.decode.how import Sampling
+from transduce.decode.options import Sampling
 from transduce.decode.rules import only_text
-from transduce.decode.sample import sampler
+from transduce.decode.sampling import sampler
 from transduce.decode.search import Rows
 from transduce.errors import ModelError
 from transduce.model import LanguageModel
-from transduce.text.normal import normalise
+from transduce.model_folder import ModelFolder
+from transduce.text.normalize import normalise
 from transduce.text.vocabulary import EOS, SOS
 
 UNFINISHED = "\ufffd"  # what the bytes of half a character decode to
@@ -68,7 +68,11 @@ class Generator:
         return [self._generate_one(prompt, context, tokens, sampling, i, stop) for i in range(n)]
 
     def stream(
-        self, prompt: str = "", tokens: int = 200, sampling: Sampling | None = None, stop: Sequence[str] = ()
+        self,
+        prompt: str = "",
+        tokens: int = 200,
+        sampling: Sampling | None = None,
+        stop: Sequence[str] = (),
     ) -> Iterator[str]:
         """The text of one continuation as it is written, in parts that are whole characters."""
         drawn = self.draw(self.context(prompt), tokens, sampling or Sampling())
@@ -76,9 +80,13 @@ class Generator:
 
     def context(self, prompt: str) -> list[int]:
         """What the model has read before it writes."""
-        return self.vocabulary.encode(normalise(prompt, self.folder.config.text.normalization)) or [SOS]
+        return self.vocabulary.encode(normalise(prompt, self.folder.config.text.normalization)) or [
+            SOS
+        ]
 
-    def draw(self, context: Sequence[int], tokens: int, sampling: Sampling, number: int = 0) -> Iterator[Drawn]:
+    def draw(
+        self, context: Sequence[int], tokens: int, sampling: Sampling, number: int = 0
+    ) -> Iterator[Drawn]:
         """Pieces one by one. While the window stands, the cache serves; then the first piece drops out and all is read again."""
         random = np.random.default_rng([sampling.seed, sampling.first + number])
         select = sampler([random], sampling.temperature, sampling.top_k, sampling.top_p)
@@ -102,7 +110,13 @@ class Generator:
                 cache, new = self.model.start(), read[-self.window :]
 
     def _generate_one(
-        self, prompt: str, context: list[int], tokens: int, sampling: Sampling, number: int, stop: Sequence[str]
+        self,
+        prompt: str,
+        context: list[int],
+        tokens: int,
+        sampling: Sampling,
+        number: int,
+        stop: Sequence[str],
     ) -> Generation:
         drawn: list[Drawn] = []
 
@@ -138,7 +152,9 @@ def until(texts: Iterator[str], stop: Sequence[str]) -> Iterator[str]:
         if ends:
             yield held[: min(ends)]
             return
-        keep = max((n for each in stop for n in range(1, len(each)) if held.endswith(each[:n])), default=0)
+        keep = max(
+            (n for each in stop for n in range(1, len(each)) if held.endswith(each[:n])), default=0
+        )
         yield held[: len(held) - keep]
         held = held[len(held) - keep :]
     if held:

@@ -3,19 +3,23 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from transduce.checkpoint import BUILTIN, open_model
-from transduce.decode.converted import Say
-from transduce.decode.how import EngineName, Precision
+from transduce.convert.ctranslate2_cache import Say
+from transduce.decode.options import EngineName, Precision
 from transduce.decode.translator import Translator
+from transduce.model_folder import BUILTIN, open_model
 
 if TYPE_CHECKING:
     import transduce.decode.generator
 
 
 @overload
-def load(path: None = None, *, engine: EngineName = "auto", precision: Precision = "float32") -> Translator: ...
+def load(
+    path: None = None, *, engine: EngineName = "auto", precision: Precision = "float32"
+) -> Translator: ...
 @overload
-def load(path: str | Path | None, *, engine: EngineName = "auto", precision: Precision = "float32") -> Any: ...
+def load(
+    path: str | Path | None, *, engine: EngineName = "auto", precision: Precision = "float32"
+) -> Any: ...
 def load(
     path: str | Path | None = None, *, engine: EngineName = "auto", precision: Precision = "float32"
 ) -> "Translator | transduce.decode.generator.Generator":

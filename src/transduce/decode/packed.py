@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from transduce.decode.forced import twin
+from transduce.decode.scoring import twin
 from transduce.model import Transformer
 from transduce.model.attention import MultiHeadAttention
 from transduce.model.cache import KeyValues
@@ -49,7 +49,9 @@ def pack(model: Transformer) -> Transformer:
     made = twin(model)
     for module in list(made.decoder.modules()):  # a layer comes before its attention
         if isinstance(module, DecoderLayer):
-            module.self_attention.__dict__["project"] = one_product(module.self_attention)  # in place of the method
+            module.self_attention.__dict__["project"] = one_product(
+                module.self_attention
+            )  # in place of the method
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear) and ("project" not in module.__dict__ or name == "w_o"):
                 setattr(module, name, PackedLinear(child.weight, child.bias))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from transduce.decode.search import NEVER, Rows, Rule
 from transduce.decode.words import Words
-from transduce.text.phrases import TOKEN, is_word_character
+from transduce.text.terms import TOKEN, is_word_character
 from transduce.text.vocabulary import PAD, SOS, UNKNOWN
 
 LogProbs = Float[Tensor, "row vocab"]
@@ -54,7 +54,11 @@ def no_repeat(n: int) -> Rule:
             return log_probs
         for row, (_, *written) in enumerate(rows.prefixes.tolist()):
             end = written[len(written) - n + 1 :]
-            again = [written[i + n - 1] for i in range(len(written) - n + 1) if written[i : i + n - 1] == end]
+            again = [
+                written[i + n - 1]
+                for i in range(len(written) - n + 1)
+                if written[i : i + n - 1] == end
+            ]
             log_probs[row, again] = NEVER
         return log_probs
 
@@ -75,7 +79,9 @@ def forbid(phrases: Sequence[str], words: Words) -> Rule:
         for i in range(len(phrase)):
             written = (is_word_character(phrase[0]), phrase[:i])
             completions.setdefault(written, []).extend(_completing(phrase[i:], ordered))
-    whole = [i for i, text in enumerate(surfaces) if any(_stands_in(phrase, text) for phrase in wanted)]
+    whole = [
+        i for i, text in enumerate(surfaces) if any(_stands_in(phrase, text) for phrase in wanted)
+    ]
     longest = max(map(len, wanted), default=0)
 
     def rule(rows: Rows, log_probs: LogProbs) -> LogProbs:
@@ -98,7 +104,8 @@ def _spaced(phrase: str) -> list[str]:
     """A phrase with and without a space on either side of its signs."""
     words = TOKEN.findall(phrase.casefold())
     between = [
-        (" ",) if is_word_character(a[-1]) and is_word_character(b[0]) else ("", " ") for a, b in pairwise(words)
+        (" ",) if is_word_character(a[-1]) and is_word_character(b[0]) else ("", " ")
+        for a, b in pairwise(words)
     ]
     gaps = islice(product(*between), MOST_SPACED)
     return ["".join(chain.from_iterable(zip(words, (*gap, ""), strict=True))) for gap in gaps]
@@ -120,7 +127,9 @@ def _stands_in(phrase: str, text: str) -> bool:
     place = text.find(phrase, 1)
     while place > 0:
         end = place + len(phrase)
-        if _is_between(text[place - 1], phrase[0]) and (end == len(text) or _is_between(phrase[-1], text[end])):
+        if _is_between(text[place - 1], phrase[0]) and (
+            end == len(text) or _is_between(phrase[-1], text[end])
+        ):
             return True
         place = text.find(phrase, place + 1)
     return False

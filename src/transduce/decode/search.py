@@ -65,7 +65,10 @@ class Moment(NamedTuple):
 
 
 def top_k(
-    rows: Rows, scores: Float[Tensor, "sentence width"], log_probs: Float[Tensor, "sentence width vocab"], n: int
+    rows: Rows,
+    scores: Float[Tensor, "sentence width"],
+    log_probs: Float[Tensor, "sentence width vocab"],
+    n: int,
 ) -> Candidates:
     """The n best continuations."""
     values, pieces = best_of(log_probs.flatten(end_dim=1), min(n, log_probs.shape[2]))
@@ -75,7 +78,9 @@ def top_k(
     return Candidates(beam=place // values.shape[1], piece=piece, score=best)
 
 
-def best_of(values: Float[Tensor, "row vocab"], n: int) -> tuple[Float[Tensor, "row n"], Int[Tensor, "row n"]]:
+def best_of(
+    values: Float[Tensor, "row vocab"], n: int
+) -> tuple[Float[Tensor, "row n"], Int[Tensor, "row n"]]:
     """The n best of each row and where they stand, best first.
 
     Of a large vocabulary first the best of each block is found, which is one quick pass: the n best values lie in the n best
@@ -85,7 +90,10 @@ def best_of(values: Float[Tensor, "row vocab"], n: int) -> tuple[Float[Tensor, "
     if n_blocks < 4 * n:
         found = values.topk(n, dim=1)
         return found.values, found.indices
-    blocks, rest = values[:, : n_blocks * BLOCK].view(-1, n_blocks, BLOCK), values[:, n_blocks * BLOCK :]
+    blocks, rest = (
+        values[:, : n_blocks * BLOCK].view(-1, n_blocks, BLOCK),
+        values[:, n_blocks * BLOCK :],
+    )
     chosen = blocks.amax(dim=2).topk(n, dim=1).indices  # row n
     near = blocks.gather(1, chosen[:, :, None].expand(-1, -1, BLOCK)).flatten(start_dim=1)
     places = (chosen[:, :, None] * BLOCK + torch.arange(BLOCK)).flatten(start_dim=1)
@@ -153,14 +161,19 @@ def explore(
                 hypothesis = Hypothesis(tuple(written), total, total / penalty(length), truncated)
                 ended.append((int(sentences[i]), hypothesis))
         may_go_on = ~is_end & score.isfinite()
-        kept = may_go_on.long().sort(dim=1, descending=True, stable=True).indices[:, :width]  # the first that may
+        kept = (
+            may_go_on.long().sort(dim=1, descending=True, stable=True).indices[:, :width]
+        )  # the first that may
         scores = score.masked_fill(~may_go_on, NEVER).gather(1, kept)
         is_kept = torch.zeros_like(is_end).scatter(1, kept, scores.isfinite())
         yield Moment(rows, log_probs, Candidates(beam, piece, score), is_kept, ended)
 
         ends_left = ends_left - ending.sum(dim=1)
         is_open = (ends_left > 0) & scores.isfinite().any(dim=1)
-        chosen, piece = origin.gather(1, kept)[is_open].flatten(), piece.gather(1, kept)[is_open].flatten()
+        chosen, piece = (
+            origin.gather(1, kept)[is_open].flatten(),
+            piece.gather(1, kept)[is_open].flatten(),
+        )
         prefixes = torch.cat((prefixes[chosen], piece[:, None]), dim=1)
         if is_open.all():
             if not torch.equal(chosen, torch.arange(len(rows.sentences))):

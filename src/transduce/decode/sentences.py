@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.data.budget import cut_batches
-from transduce.decode.how import How
+from transduce.decode.options import How
 from transduce.decode.words import Pieces, Wanted
 
 EXTRA_LENGTH = 50  # a translation may be this much longer than its source (section 6.1)
 MOST_ROWS = 8192  # pieces of sources in a batch, beams counted
-NOT_NUMBERS = "the model's scores are not numbers: its weights are damaged, or its training diverged"
+NOT_NUMBERS = (
+    "the model's scores are not numbers: its weights are damaged, or its training diverged"
+)
 
 Penalty = Callable[[int], float]
 
@@ -57,10 +59,16 @@ def limit(sentence: Sentence, how: How, model: ModelConfig) -> int:
 
 def make_penalty(config: DecodeConfig) -> Penalty:
     """The length penalty of the settings."""
-    return paper_penalty(config.alpha) if config.length_penalty == "paper" else power_penalty(config.alpha)
+    return (
+        paper_penalty(config.alpha)
+        if config.length_penalty == "paper"
+        else power_penalty(config.alpha)
+    )
 
 
-def schedule(sentences: Sequence[Sentence], width: int, n_workers: int, most: int) -> list[list[int]]:
+def schedule(
+    sentences: Sequence[Sentence], width: int, n_workers: int, most: int
+) -> list[list[int]]:
     """Sentences of like length together, at most so many in a batch, as many in each and for each worker; the longest first."""
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i].ids))
     rounds = math.ceil(len(order) / (n_workers * most)) or 1

@@ -29,7 +29,9 @@ class Translation:
     unseen: tuple[str, ...] = ()  # words and signs of the source that were not in the training text
     unknown: tuple[str, ...] = ()  # characters that the vocabulary has no piece for
     missing: tuple[str, ...] = ()  # terms that could not be had
-    alternatives: tuple[Alternative, ...] = ()  # with n_best or alternatives: all that were found, best first
+    alternatives: tuple[
+        Alternative, ...
+    ] = ()  # with n_best or alternatives: all that were found, best first
     pieces: tuple[str, ...] = ()  # these three only with details
     token_scores: tuple[float, ...] = ()  # the log-probability of each piece, [EOS] last
     alignment: str = ""  # words of the source - words of the translation, in Pharaoh's form

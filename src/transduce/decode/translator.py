@@ -10,29 +10,31 @@ from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from transduce.checkpoint import ModelFolder
 from transduce.config import DecodeConfig, resolve
-from transduce.decode import doubts
-from transduce.decode.converted import Say
-from transduce.decode.fast import FastEngine, why_not_fast
-from transduce.decode.how import EngineName, How, Precision, Sampling
+from transduce.convert.ctranslate2_cache import Say
+from transduce.decode import quality as doubts
+from transduce.decode.engines.ctranslate2 import FastEngine, why_not_fast
+from transduce.decode.options import EngineName, How, Precision, Sampling
 from transduce.decode.sentences import NOT_NUMBERS, Hypothesis, Sentence, make_penalty
 from transduce.decode.translation import Alternative, Translation
 from transduce.decode.words import Wanted
 from transduce.errors import DataError, ModelError, UsageError
-from transduce.text.normal import CONTROL, LONE_SURROGATE, normalise, words_of
-from transduce.text.phrases import Found, Glossary, Term, contains, protected
+from transduce.model_folder import ModelFolder
+from transduce.text.normalize import CONTROL, LONE_SURROGATE, normalise, words_of
 from transduce.text.segments import Segment, split
+from transduce.text.terms import Found, Glossary, Term, contains, protected
 
 if TYPE_CHECKING:
-    import transduce.decode.engines
-    import transduce.decode.forced
+    import transduce.decode.engines.torch
+    import transduce.decode.scoring
     import transduce.model
 
 LINE_BREAKS = re.compile("[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 MOST_PIECES = 512  # of one source: a longer run without a space is no sentence
 LONGEST_PIECE = 16  # characters, as SentencePiece has it
-MOST_CHARACTERS = LONGEST_PIECE * (MOST_PIECES + 1)  # what has more, has too many pieces in any case
+MOST_CHARACTERS = LONGEST_PIECE * (
+    MOST_PIECES + 1
+)  # what has more, has too many pieces in any case
 
 
 class Part(NamedTuple):
@@ -61,15 +63,27 @@ class Translator:
     ) -> None:
         self.folders = (folder, *others)
         if any(each.config.model.kind == "decoder-only" for each in self.folders):
-            raise ModelError("this is a language model, it cannot translate: give a model trained on sentence pairs")
+            raise ModelError(
+                "this is a language model, it cannot translate: give a model trained on sentence pairs"
+            )
         for each in others:
-            if (each.source_vocabulary, each.target_vocabulary) != (folder.source_vocabulary, folder.target_vocabulary):
-                raise ModelError("models that translate together must have the same vocabulary: train them with one")
+            if (each.source_vocabulary, each.target_vocabulary) != (
+                folder.source_vocabulary,
+                folder.target_vocabulary,
+            ):
+                raise ModelError(
+                    "models that translate together must have the same vocabulary: train them with one"
+                )
         self.folder = folder
         self.source_vocabulary = folder.source_vocabulary
         self.target_vocabulary = folder.target_vocabulary
         self.decode_config = folder.config.decode
-        self._engine, self._precision, self._n_threads, self._say = engine, precision, n_threads, say
+        self._engine, self._precision, self._n_threads, self._say = (
+            engine,
+            precision,
+            n_threads,
+            say,
+        )
         if precision == "bf16":
             from transduce.hardware import has_bfloat16
 
@@ -93,9 +107,9 @@ class Translator:
         return self.models[0]
 
     @cached_property
-    def reference(self) -> "transduce.decode.engines.TorchEngine":
+    def reference(self) -> "transduce.decode.engines.torch.TorchEngine":
         """The engine that can do everything."""
-        from transduce.decode.engines import TorchEngine
+        from transduce.decode.engines.torch import TorchEngine
 
         precision: Precision = "bf16" if self._precision == "bf16" else "float32"
         return TorchEngine(self.models, self.target_vocabulary, precision, self._n_threads)
@@ -104,11 +118,15 @@ class Translator:
     def _fast(self) -> FastEngine | str:
         """CTranslate2, or why it cannot be had."""
         try:
-            return FastEngine(self.folder, self._precision, self._n_threads, lambda: self.reference, self._say)
+            return FastEngine(
+                self.folder, self._precision, self._n_threads, lambda: self.reference, self._say
+            )
         except (ModelError, RuntimeError, OSError, ImportError) as error:
             return str(error)
 
-    def engine(self, how: How) -> "tuple[transduce.decode.engines.TorchEngine | FastEngine, str | None]":
+    def engine(
+        self, how: How
+    ) -> "tuple[transduce.decode.engines.torch.TorchEngine | FastEngine, str | None]":
         """The engine for what is asked; and if that is not CTranslate2 though it might be wished for, why."""
         if self._engine == "torch" or self._precision == "bf16":
             return self.reference, None
@@ -128,7 +146,11 @@ class Translator:
     ) -> DecodeConfig:
         """The model's search settings with some of them changed."""
         return _changed(
-            self.decode_config, beam=beam, alpha=alpha, length_penalty=length_penalty, max_length=max_length
+            self.decode_config,
+            beam=beam,
+            alpha=alpha,
+            length_penalty=length_penalty,
+            max_length=max_length,
         )
 
     def translate(
@@ -160,7 +182,17 @@ class Translator:
             raise TypeError("translate takes a list of texts: write translate([text])")
         config = self.settings(beam, alpha, length_penalty, max_length)
         begin = prefix if isinstance(prefix, str) else tuple(prefix)
-        asked = (n_best, alternatives, sampling, no_repeat, tuple(forbid), begin, glossary, protect, details)
+        asked = (
+            n_best,
+            alternatives,
+            sampling,
+            no_repeat,
+            tuple(forbid),
+            begin,
+            glossary,
+            protect,
+            details,
+        )
         return self.translate_as(list(texts), How(config, *asked))
 
     def translate_as(self, texts: Sequence[str], how: How) -> list[Translation]:
@@ -177,15 +209,20 @@ class Translator:
         cleaned = [self.clean(text) for text in texts]
         lines = list(zip(texts, cleaned, self._parts(cleaned, how), strict=True))
         every = (part.sentence for *_, parts in lines for part in parts)
-        searching = self._search([sentence for sentence in dict.fromkeys(every) if sentence is not None], how)
+        searching = self._search(
+            [sentence for sentence in dict.fromkeys(every) if sentence is not None], how
+        )
         return lambda: self._finish(lines, searching, how)
 
     def _finish(
-        self, lines: Sequence[Line], searching: Iterable[tuple[Sentence, list[Hypothesis]]], how: How
+        self,
+        lines: Sequence[Line],
+        searching: Iterable[tuple[Sentence, list[Hypothesis]]],
+        how: How,
     ) -> list[Translation]:
         """The translations: a text of one sentence is composed while others are still searched for."""
         found: dict[Sentence, list[Hypothesis]] = {}
-        forced: Mapping[Sentence, transduce.decode.forced.Forced] = {}
+        forced: Mapping[Sentence, transduce.decode.scoring.Forced] = {}
         ready: dict[int, Translation] = {}
         whole: dict[Sentence | None, list[int]] = {}
         for number, (*_, parts) in enumerate(lines):
@@ -198,12 +235,16 @@ class Translator:
             for number in whole.get(sentence, ()):
                 ready[number] = self._compose(*lines[number], found, forced, how)
         if how.details:
-            from transduce.decode.forced import force
+            from transduce.decode.scoring import force
 
             targets = [best.ids for best, *_ in found.values()]
-            scored = force(self.models, [sentence.ids for sentence in found], targets, with_attention=True)
+            scored = force(
+                self.models, [sentence.ids for sentence in found], targets, with_attention=True
+            )
             forced = dict(zip(found, scored, strict=True))
-        return [ready.get(i) or self._compose(*line, found, forced, how) for i, line in enumerate(lines)]
+        return [
+            ready.get(i) or self._compose(*line, found, forced, how) for i, line in enumerate(lines)
+        ]
 
     def stream(
         self, text: str, prefix: str = "", sampling: Sampling | None = None, no_repeat: int = 0
@@ -213,7 +254,9 @@ class Translator:
         for part in next(self._parts([self.clean(text)], how)):
             ids: list[int] = []
             said = ""
-            for moment in self.reference.stream(part.sentence, how) if part.sentence is not None else ():
+            for moment in (
+                self.reference.stream(part.sentence, how) if part.sentence is not None else ()
+            ):
                 if moment.candidates.score[0, 0].isnan():
                     raise ModelError(NOT_NUMBERS)
                 ids.append(int(moment.candidates.piece[0, 0]))
@@ -236,12 +279,14 @@ class Translator:
 
         `first` is the number of the first pair, by which an error names one.
         """
-        from transduce.decode.forced import force
+        from transduce.decode.scoring import force
 
         penalty = make_penalty(self.settings(alpha=alpha, length_penalty=length_penalty))
         sources = self.source_vocabulary.encode_batch([self.clean(source) for source, _ in pairs])
         targets = self.target_vocabulary.encode_batch([self.clean(target) for _, target in pairs])
-        for number, (pair, source, target) in enumerate(zip(pairs, sources, targets, strict=True), start=first):
+        for number, (pair, source, target) in enumerate(
+            zip(pairs, sources, targets, strict=True), start=first
+        ):
             if max(len(source), len(target)) > self._longest_run:
                 raise DataError(
                     f"pair {number:,} has {len(source)} and {len(target)} pieces, at most {self._longest_run} are scored: "
@@ -249,7 +294,10 @@ class Translator:
                 )
         scored = force(self.models, sources, targets, with_attention=True)
         return [
-            self._detailed(Translation(*pair, sum(each.log_probs) / penalty(len(each.log_probs))), [(s, t, each)])
+            self._detailed(
+                Translation(*pair, sum(each.log_probs) / penalty(len(each.log_probs))),
+                [(s, t, each)],
+            )
             for pair, s, t, each in zip(pairs, sources, targets, scored, strict=True)
         ]
 
@@ -265,19 +313,30 @@ class Translator:
     def unseen_words(self, text: str) -> tuple[str, ...]:
         """The words and signs of a text that were not in the training text, where the model kept those."""
         words = self.folder.words
-        return () if words is None else tuple(dict.fromkeys(word for word in words_of(text) if word not in words))
+        return (
+            ()
+            if words is None
+            else tuple(dict.fromkeys(word for word in words_of(text) if word not in words))
+        )
 
     def unknown_characters(self, text: str) -> tuple[str, ...]:
         """The characters of a text that the vocabulary has no piece for: the model reads them as bytes."""
         if self.folder.config.text.kind == "byte":
             return ()
         unknown = set(text) - self.source_vocabulary.characters  # empty, nearly always
-        return tuple(dict.fromkeys(c for c in text if c in unknown and not c.isspace())) if unknown else ()
+        return (
+            tuple(dict.fromkeys(c for c in text if c in unknown and not c.isspace()))
+            if unknown
+            else ()
+        )
 
     @property
     def _most_positions(self) -> int:
         configs = [each.config.model for each in self.folders]
-        return min((config.max_positions for config in configs if config.positions == "learned"), default=1 << 20)
+        return min(
+            (config.max_positions for config in configs if config.positions == "learned"),
+            default=1 << 20,
+        )
 
     @property
     def _longest_run(self) -> int:
@@ -285,7 +344,9 @@ class Translator:
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The pieces of each text; none of a text that has too many in any case."""
-        return self.source_vocabulary.encode_batch([text if len(text) <= MOST_CHARACTERS else "" for text in texts])
+        return self.source_vocabulary.encode_batch(
+            [text if len(text) <= MOST_CHARACTERS else "" for text in texts]
+        )
 
     def _measure(self, texts: Sequence[str]) -> list[int]:
         return [len(ids) or len(text) for ids, text in zip(self._encode(texts), texts, strict=True)]
@@ -295,8 +356,12 @@ class Translator:
         most, longest, positions = self.most_pieces(), self._longest_run, self._most_positions
         prefixes = [how.prefix] * len(texts) if isinstance(how.prefix, str) else how.prefix
         if len(prefixes) != len(texts):
-            raise UsageError(f"{len(prefixes)} prefixes for {len(texts)} texts: wanted one each, or one for all")
-        for number, (text, whole, prefix) in enumerate(zip(texts, self._encode(texts), prefixes, strict=True)):
+            raise UsageError(
+                f"{len(prefixes)} prefixes for {len(texts)} texts: wanted one each, or one for all"
+            )
+        for number, (text, whole, prefix) in enumerate(
+            zip(texts, self._encode(texts), prefixes, strict=True)
+        ):
             segments, encoded = [Segment(text, "")], [whole]
             if not text.strip():
                 segments = []
@@ -308,14 +373,26 @@ class Translator:
                 if not 0 < len(ids) <= longest:
                     parts.append(Part(*segment, None))
                     continue
-                begin = self.target_vocabulary.encode(self.clean(prefix)) if prefix.strip() and not parts else []
+                begin = (
+                    self.target_vocabulary.encode(self.clean(prefix))
+                    if prefix.strip() and not parts
+                    else []
+                )
                 if len(begin) >= positions:
-                    raise UsageError(f"a prefix of {len(begin)} pieces: this model writes at most {positions - 1}")
+                    raise UsageError(
+                        f"a prefix of {len(begin)} pieces: this model writes at most {positions - 1}"
+                    )
                 found = [*(how.glossary.find(segment.text) if how.glossary is not None else ())]
-                free = [each for each in (protected(segment.text) if how.protect else ()) if not _overlaps(each, found)]
+                free = [
+                    each
+                    for each in (protected(segment.text) if how.protect else ())
+                    if not _overlaps(each, found)
+                ]
                 found += free  # what the glossary has is seen to already
                 wanted = self._spell(segment.text, found, how)
-                drawn = (number, len(parts)) if how.sampling is not None else (0, 0)  # else equal ones are one search
+                drawn = (
+                    (number, len(parts)) if how.sampling is not None else (0, 0)
+                )  # else equal ones are one search
                 sentence = Sentence(tuple(ids), tuple(begin), wanted, *drawn)
                 parts.append(Part(*segment, sentence, tuple(each.term for each in found)))
             yield parts
@@ -327,11 +404,17 @@ class Translator:
             possible = [t for t in term.targets if not any(contains(t, bad) for bad in how.forbid)]
             phrases = [phrase for target in possible if (phrase := self.clean(target).strip())]
             if phrases:
-                before, until = self.source_vocabulary.encode_batch([text[:start].rstrip(), text[:end]])
-                wanted.append(self.reference.words.wanted(phrases, len(before), len(until), term.is_verbatim))
+                before, until = self.source_vocabulary.encode_batch(
+                    [text[:start].rstrip(), text[:end]]
+                )
+                wanted.append(
+                    self.reference.words.wanted(phrases, len(before), len(until), term.is_verbatim)
+                )
         return tuple(wanted)
 
-    def _search(self, sentences: Sequence[Sentence], how: How) -> Iterator[tuple[Sentence, list[Hypothesis]]]:
+    def _search(
+        self, sentences: Sequence[Sentence], how: How
+    ) -> Iterator[tuple[Sentence, list[Hypothesis]]]:
         """Begin to search for each sentence; they come with their hypotheses as those are found."""
         if not sentences:
             return iter(())
@@ -360,21 +443,25 @@ class Translator:
         clean: str,
         parts: Sequence[Part],
         found: Mapping[Sentence, Sequence[Hypothesis]],
-        forced: "Mapping[Sentence, transduce.decode.forced.Forced]",
+        forced: "Mapping[Sentence, transduce.decode.scoring.Forced]",
         how: How,
     ) -> Translation:
         """One result from the results of its parts."""
         sentences = [part.sentence for part in parts if part.sentence is not None]
         bests = [found[sentence][0] for sentence in sentences]
         written = iter(bests)
-        texts = [one_line(part.text) if part.sentence is None else self._text(next(written).ids) for part in parts]
+        texts = [
+            one_line(part.text) if part.sentence is None else self._text(next(written).ids)
+            for part in parts
+        ]
         text = "".join(each + one_line(part.gap) for each, part in zip(texts, parts, strict=True))
         missing = tuple(
             term.source
             for each, part in zip(texts, parts, strict=True)
             for term in part.terms
             if not any(
-                contains(each, self.clean(target)) and (self.clean(target) in each or not term.is_verbatim)
+                contains(each, self.clean(target))
+                and (self.clean(target) in each or not term.is_verbatim)
                 for target in term.targets
             )
         )
@@ -397,7 +484,9 @@ class Translator:
             "copied": doubts.is_copy(clean, text),
             "too_short": length == "too_short",
             "too_long": length == "too_long",
-            "low_confidence": any(doubts.is_unsure(best.log_prob, len(best.ids) + 1) for best in bests),
+            "low_confidence": any(
+                doubts.is_unsure(best.log_prob, len(best.ids) + 1) for best in bests
+            ),
             "missing_term": missing,
         }
         alternatives: tuple[Alternative, ...] = ()
@@ -422,7 +511,9 @@ class Translator:
         return self._detailed(
             translation,
             [
-                part.text if (one := part.sentence) is None else (one.ids, found[one][0].ids, forced[one])
+                part.text
+                if (one := part.sentence) is None
+                else (one.ids, found[one][0].ids, forced[one])
                 for part in parts
             ],
         )
@@ -430,7 +521,7 @@ class Translator:
     def _detailed(
         self,
         translation: Translation,
-        parts: "Sequence[str | tuple[Sequence[int], Sequence[int], transduce.decode.forced.Forced]]",
+        parts: "Sequence[str | tuple[Sequence[int], Sequence[int], transduce.decode.scoring.Forced]]",
     ) -> Translation:
         """Pieces, their scores and the alignment; the words of several parts, also of copied ones, are counted on."""
         from transduce.decode.alignment import align, pharaoh
@@ -444,13 +535,21 @@ class Translator:
                 continue
             source, target, each = part
             assert each.attention is not None, "asked for"
-            links += [(i + before[0], j + before[1]) for i, j in align(each.attention, source, target, vocabularies)]
-            here = (len(v.decode(ids).split()) for v, ids in zip(vocabularies, (source, target), strict=True))
+            links += [
+                (i + before[0], j + before[1])
+                for i, j in align(each.attention, source, target, vocabularies)
+            ]
+            here = (
+                len(v.decode(ids).split())
+                for v, ids in zip(vocabularies, (source, target), strict=True)
+            )
             before = (before[0] + next(here), before[1] + next(here))
         scored = [part for part in parts if not isinstance(part, str)]
         return replace(
             translation,
-            pieces=tuple(self.target_vocabulary.piece(i) for _, target, _ in scored for i in target),
+            pieces=tuple(
+                self.target_vocabulary.piece(i) for _, target, _ in scored for i in target
+            ),
             token_scores=tuple(p for _, _, each in scored for p in each.log_probs),
             alignment=pharaoh(links),
         )

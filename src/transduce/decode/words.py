@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from transduce.text.phrases import is_word_character
+from transduce.text.terms import is_word_character
 from transduce.text.vocabulary import Vocabulary
 
 Pieces = tuple[int, ...]
@@ -40,7 +40,9 @@ class Words:
         """Pieces that would lengthen the word before them."""
         return [bool(text) and is_word_character(text[0]) for text in self.surfaces]
 
-    def wanted(self, phrases: Sequence[str], start: int, end: int, is_verbatim: bool = False) -> Wanted:
+    def wanted(
+        self, phrases: Sequence[str], start: int, end: int, is_verbatim: bool = False
+    ) -> Wanted:
         """Phrases one of which must be written, for pieces of the source.
 
         A sentence may begin one with a large letter, unless it is to stand there verbatim.
@@ -55,6 +57,10 @@ class Words:
         """A phrase as pieces: as words of their own, and behind a sign."""
         found = [tuple(self.vocabulary.encode(phrase))]
         sign, *rest = self.vocabulary.encode("(" + phrase)
-        if self.vocabulary.decode([sign]) == "(" and self.vocabulary.decode(rest) == phrase and tuple(rest) != found[0]:
+        if (
+            self.vocabulary.decode([sign]) == "("
+            and self.vocabulary.decode(rest) == phrase
+            and tuple(rest) != found[0]
+        ):
             found.append((INSIDE, *rest))
         return found

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce.checkpoint import ModelFolder
 from transduce.decode.alignment import words_of
-from transduce.decode.forced import alignment_layer
+from transduce.decode.scoring import alignment_layer
+from transduce.model_folder import ModelFolder
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
 N_TOP = 20  # candidates that are listed for each step
@@ -32,7 +32,9 @@ def describe(
         "positions": config.positions, "vocab_size": len(vocabulary), "alignment_layer": alignment_layer(config.n_layers),
         "fingerprint": folder.fingerprint, "alpha": decode.alpha, "length_penalty": decode.length_penalty,
     }  # fmt: skip
-    sides: dict[str, Any] = {"target": _side(target, vocabulary) | {"text": vocabulary.decode(target)}}
+    sides: dict[str, Any] = {
+        "target": _side(target, vocabulary) | {"text": vocabulary.decode(target)}
+    }
     if source:
         near = _near(source, folder.source_vocabulary, folder.model)
         sides["source"] = _side(source, folder.source_vocabulary) | {"text": text, "near": near}
@@ -45,12 +47,16 @@ def describe(
     }
 
 
-def steps(logits: Tensor, chosen: Sequence[int], vocabulary: Vocabulary, n_top: int) -> list[dict[str, Any]]:
+def steps(
+    logits: Tensor, chosen: Sequence[int], vocabulary: Vocabulary, n_top: int
+) -> list[dict[str, Any]]:
     """Each time step: what was written, the likeliest candidates, how unsure the model was, and the rank of what was written."""
     found = []
     for row, probs, piece in zip(logits, torch.softmax(logits, dim=-1), chosen, strict=True):
         top = probs.topk(min(n_top, len(probs)))
-        listed = zip(top.indices.tolist(), row[top.indices].tolist(), top.values.tolist(), strict=True)
+        listed = zip(
+            top.indices.tolist(), row[top.indices].tolist(), top.values.tolist(), strict=True
+        )
         found.append(
             {
                 "chosen": piece,
@@ -73,19 +79,27 @@ def _near(ids: list[int], vocabulary: Vocabulary, model: Any) -> list[list[list[
     unit = torch.nn.functional.normalize(model.source_embedding.weight.detach().float(), dim=1)
     near = (unit[ids] @ unit.T).topk(min(N_NEAR + 1, len(unit)), dim=1)
     return [
-        [[vocabulary.piece(j), c] for j, c in zip(row.tolist(), cosines.tolist(), strict=True) if j != i][:N_NEAR]
+        [
+            [vocabulary.piece(j), c]
+            for j, c in zip(row.tolist(), cosines.tolist(), strict=True)
+            if j != i
+        ][:N_NEAR]
         for i, row, cosines in zip(ids, near.indices, near.values, strict=True)
     ]
 
 
-def _neurons(model: Any, vocabulary: Vocabulary, tensors: Mapping[str, Tensor]) -> dict[str, list[list[list[Any]]]]:
+def _neurons(
+    model: Any, vocabulary: Vocabulary, tensors: Mapping[str, Tensor]
+) -> dict[str, list[list[list[Any]]]]:
     """For each decoder layer and step the strongest neurons: number, activation, and the pieces they push most."""
     found: dict[str, list[list[list[Any]]]] = {}
     for i, layer in enumerate(model.decoder.layers):
         hidden = tensors[f"dec.{i}.ff.hidden"]
         top = hidden.topk(min(N_NEURONS, hidden.shape[1]), dim=1)
         columns = layer.feed_forward.w_2.weight.detach()[:, top.indices.flatten()]
-        pushed = iter((model.logit_weight.detach() @ columns).T.topk(N_NEURONS, dim=1).indices.tolist())
+        pushed = iter(
+            (model.logit_weight.detach() @ columns).T.topk(N_NEURONS, dim=1).indices.tolist()
+        )
         found[f"dec.{i}.ff"] = [
             [
                 [n, a, [vocabulary.piece(w) for w in next(pushed)]]

@@ -51,18 +51,32 @@ def check_edits(edits: Sequence[Edit], places: Mapping[str, int], vocab_size: in
             raise UsageError(f"unknown edit {edit.get('op')!r}; known: {', '.join(FIELDS)}")
         for name, kind in wanted.items():
             if type(edit.get(name)) is not kind:
-                raise UsageError(f"edit {edit['op']!r}: {name} is {edit.get(name)!r}, wanted {kind.__name__}")
+                raise UsageError(
+                    f"edit {edit['op']!r}: {name} is {edit.get(name)!r}, wanted {kind.__name__}"
+                )
         if set(edit) - set(wanted) - {"op"}:
-            raise UsageError(f"edit {edit['op']!r} has no {sorted(set(edit) - set(wanted) - {'op'})[0]!r}")
+            raise UsageError(
+                f"edit {edit['op']!r} has no {sorted(set(edit) - set(wanted) - {'op'})[0]!r}"
+            )
         if "at" in wanted and edit["at"] not in places:
-            raise UsageError(f"no attention {edit['at']!r} in this model; there are {', '.join(places)}")
+            raise UsageError(
+                f"no attention {edit['at']!r} in this model; there are {', '.join(places)}"
+            )
         if "at" in wanted and not 0 <= edit["head"] < places[edit["at"]]:
-            raise UsageError(f"{edit['at']} has heads 0 to {places[edit['at']] - 1}, not {edit['head']}")
+            raise UsageError(
+                f"{edit['at']} has heads 0 to {places[edit['at']] - 1}, not {edit['head']}"
+            )
         if edit["op"] == "force" and not (edit["step"] >= 0 and 0 <= edit["piece"] < vocab_size):
-            raise UsageError(f"edit 'force': step {edit['step']}, piece {edit['piece']}: no such step or piece")
+            raise UsageError(
+                f"edit 'force': step {edit['step']}, piece {edit['piece']}: no such step or piece"
+            )
         if edit["op"] == "row" and len(edit["values"]) > MOST_KEYS:
-            raise UsageError(f"edit 'row': {len(edit['values'])} values, there are never more than {MOST_KEYS} keys")
-        if edit["op"] == "row" and not all(type(x) in (int, float) and math.isfinite(x) for x in edit["values"]):
+            raise UsageError(
+                f"edit 'row': {len(edit['values'])} values, there are never more than {MOST_KEYS} keys"
+            )
+        if edit["op"] == "row" and not all(
+            type(x) in (int, float) and math.isfinite(x) for x in edit["values"]
+        ):
             raise UsageError("edit 'row': values must be finite numbers, one for each key")
 
 
@@ -73,9 +87,13 @@ def check_rows(edits: Sequence[Edit], lengths: Mapping[str, int]) -> None:
             n_rows = lengths["src" if edit["at"].startswith("enc") else "tgt"]
             n_keys = lengths["tgt" if is_causal(edit["at"]) else "src"]
             if not 0 <= edit["row"] < n_rows:
-                raise UsageError(f"edit 'row': {edit['at']} has rows 0 to {n_rows - 1}, not {edit['row']}")
+                raise UsageError(
+                    f"edit 'row': {edit['at']} has rows 0 to {n_rows - 1}, not {edit['row']}"
+                )
             if len(edit["values"]) != n_keys and not is_causal(edit["at"]):
-                raise UsageError(f"edit 'row': {len(edit['values'])} values, {edit['at']} has {n_keys} keys")
+                raise UsageError(
+                    f"edit 'row': {len(edit['values'])} values, {edit['at']} has {n_keys} keys"
+                )
 
 
 def is_causal(at: str) -> bool:
@@ -89,7 +107,9 @@ def replace_words(text: str, edits: Sequence[Edit]) -> str:
     for edit in edits:
         if edit["op"] == "replace":
             if not 0 <= edit["word"] < len(words):
-                raise UsageError(f"edit 'replace': there is no word {edit['word']}, the text has {len(words)}")
+                raise UsageError(
+                    f"edit 'replace': there is no word {edit['word']}, the text has {len(words)}"
+                )
             words[edit["word"]] = edit["with"]
     return " ".join(words) if any(edit["op"] == "replace" for edit in edits) else text
 
@@ -109,7 +129,9 @@ def edited_attention(
             scores = scores.masked_fill(~mask, float("-inf"))
         weights = torch.softmax(scores, dim=-1)
         for edit in mine:
-            if edit["op"] == "row" and 0 <= edit["row"] < weights.shape[2]:  # a search has not written all rows yet
+            if (
+                edit["op"] == "row" and 0 <= edit["row"] < weights.shape[2]
+            ):  # a search has not written all rows yet
                 values = torch.zeros(weights.shape[3])  # nor all keys
                 given = torch.tensor(edit["values"][: len(values)], dtype=values.dtype)
                 values[: len(given)] = given
@@ -120,7 +142,14 @@ def edited_attention(
             if edit["op"] == "mute":
                 heads[:, edit["head"]] = 0
         if record is not None:
-            for name, value in {"q": q, "k": k, "v": v, "raw": raw, "weights": weights, "heads": heads}.items():
+            for name, value in {
+                "q": q,
+                "k": k,
+                "v": v,
+                "raw": raw,
+                "weights": weights,
+                "heads": heads,
+            }.items():
                 record(f"{at}.{name}", value[0])
         return heads
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce.decode.forced import alignment_layer, twin
+from transduce.decode.scoring import alignment_layer, twin
 from transduce.inspection.edits import Edit, edited_attention
 from transduce.model import LanguageModel, Transformer
 from transduce.model.positions import sinusoids
@@ -20,8 +20,17 @@ MOST_NUMBERS = 1 << 24  # logits of texts with a hidden piece that are computed 
 def places(model: Model) -> dict[str, int]:
     """The attentions of a model by name, with their number of heads, in the order of Figure 1."""
     layers, n_heads = range(model.config.n_layers), model.config.n_heads
-    stacks = {"enc": ("self",), "dec": ("self", "cross")} if isinstance(model, Transformer) else {"dec": ("self",)}
-    return {f"{stack}.{i}.{kind}": n_heads for stack, kinds in stacks.items() for i in layers for kind in kinds}
+    stacks = (
+        {"enc": ("self",), "dec": ("self", "cross")}
+        if isinstance(model, Transformer)
+        else {"dec": ("self",)}
+    )
+    return {
+        f"{stack}.{i}.{kind}": n_heads
+        for stack, kinds in stacks.items()
+        for i in layers
+        for kind in kinds
+    }
 
 
 def bend(model: Model, edits: Sequence[Edit]) -> None:
@@ -47,7 +56,11 @@ def watch(model: Model, edits: Sequence[Edit], record: Record | None) -> None:
     """Spell attention out everywhere, with the edits; and record what every part reads and answers."""
     for stack, layers in _stacks(model).items():
         for i, layer in enumerate(layers):
-            for part, name in (("self_attention", "self"), ("cross_attention", "cross"), ("feed_forward", "ff")):
+            for part, name in (
+                ("self_attention", "self"),
+                ("cross_attention", "cross"),
+                ("feed_forward", "ff"),
+            ):
                 sub = getattr(layer, part, None)
                 if sub is None:
                     continue
@@ -118,7 +131,9 @@ def record_all(
         stack, number, kind = at.split(".")
         attention = getattr(_stacks(model)[stack][int(number)], f"{kind}_attention")
         w_o = attention.w_o.weight.detach().unflatten(1, (config.n_heads, -1))
-        tensors[f"{at}.wrote"] = torch.einsum("hqv,dhv->hqd", tensors[f"{at}.heads"], w_o).norm(dim=-1)
+        tensors[f"{at}.wrote"] = torch.einsum("hqv,dhv->hqd", tensors[f"{at}.heads"], w_o).norm(
+            dim=-1
+        )
     last = config.n_layers - 1
     with torch.no_grad():
         for i in range(config.n_layers):
@@ -132,13 +147,17 @@ def record_all(
             module._forward_hooks.clear()
         watch(plain, edits, None)
         chosen = torch.tensor(choose(tensors["logits"]))
-        tensors["align.attention"] = tensors[f"dec.{alignment_layer(config.n_layers)}.cross.weights"].mean(dim=0)
+        tensors["align.attention"] = tensors[
+            f"dec.{alignment_layer(config.n_layers)}.cross.weights"
+        ].mean(dim=0)
         tensors["align.occlusion"] = _occlusion(plain, source, target, chosen, tensors["logits"])
         tensors["align.gradient"] = _gradient(plain, source, target, chosen)
     return tensors
 
 
-def _embeddings(model: Model, tensors: dict[str, Tensor], source: Sequence[int], target: Sequence[int]) -> None:
+def _embeddings(
+    model: Model, tensors: dict[str, Tensor], source: Sequence[int], target: Sequence[int]
+) -> None:
     d_model = model.config.d_model
     for side, table in _tables(model).items():
         ids = source if side == "src" else target
@@ -157,14 +176,20 @@ def _occlusion(
     n, columns = len(source), []
     with torch.no_grad():
         whole = torch.log_softmax(logits, dim=-1).gather(1, chosen[:, None])
-        for mask in torch.tensor_split(~torch.eye(n, dtype=torch.bool), -(-n * logits.numel() // MOST_NUMBERS)):
+        for mask in torch.tensor_split(
+            ~torch.eye(n, dtype=torch.bool), -(-n * logits.numel() // MOST_NUMBERS)
+        ):
             ids, targets = (torch.tensor([each]).expand(len(mask), -1) for each in (source, target))
             hidden = torch.log_softmax(model(ids, mask, targets), dim=-1)
-            columns.append(hidden.gather(2, chosen[None, :, None].expand(len(mask), -1, -1))[:, :, 0])
+            columns.append(
+                hidden.gather(2, chosen[None, :, None].expand(len(mask), -1, -1))[:, :, 0]
+            )
         return (whole - torch.cat(columns).T).clamp(min=0)
 
 
-def _gradient(model: Transformer, source: Sequence[int], target: Sequence[int], chosen: Tensor) -> Tensor:
+def _gradient(
+    model: Transformer, source: Sequence[int], target: Sequence[int], chosen: Tensor
+) -> Tensor:
     """Gradient times input: how the log-probability of each written piece would follow the vector of each source piece."""
     leaf: list[Tensor] = []
 

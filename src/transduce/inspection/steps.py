@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from transduce.decode.how import How
+from transduce.decode.options import How
 from transduce.decode.sentences import Sentence
 from transduce.decode.translator import Translator
 
@@ -29,12 +29,16 @@ def time_steps(translator: Translator, text: str, n_candidates: int = 4) -> list
     vocabulary = translator.target_vocabulary
     ids = translator.source_vocabulary.encode(translator.clean(text))[: translator.most_pieces()]
     steps: list[TimeStep] = []
-    for moment in translator.reference.stream(Sentence(tuple(ids)), How(translator.settings(beam=1))):
+    for moment in translator.reference.stream(
+        Sentence(tuple(ids)), How(translator.settings(beam=1))
+    ):
         best = moment.log_probs[0, 0].topk(n_candidates)
         candidates = tuple(
             Candidate(vocabulary.piece(i), p)
             for i, p in zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
         )
         read = tuple(vocabulary.piece(i) for i in moment.rows.prefixes[0].tolist())
-        steps.append(TimeStep(read, vocabulary.piece(int(moment.candidates.piece[0, 0])), candidates))
+        steps.append(
+            TimeStep(read, vocabulary.piece(int(moment.candidates.piece[0, 0])), candidates)
+        )
     return steps

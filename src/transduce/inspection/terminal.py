@@ -14,7 +14,10 @@ from rich.text import Text
 
 # Orange, white, blue, as on the page: apart for every eye.
 LOW, MIDDLE, HIGH = (179, 88, 6), (247, 247, 247), (33, 102, 172)
-MOST_LABEL, MOST_ROW = 12, 16  # columns of the terminal that a piece may take, and the name of a row
+MOST_LABEL, MOST_ROW = (
+    12,
+    16,
+)  # columns of the terminal that a piece may take, and the name of a row
 BAR = 24
 
 
@@ -42,14 +45,22 @@ class Grid:
         text = Text(clean(self.title) + "\n", style="bold", no_wrap=True, overflow="crop")
         n_columns = len(self.values[0])
         if self.is_small:
-            n_pairs, n_fit = n_columns // 2, max(2, (width - label - 1) // 2) // 2  # sine and cosine stay together
+            n_pairs, n_fit = (
+                n_columns // 2,
+                max(2, (width - label - 1) // 2) // 2,
+            )  # sine and cosine stay together
             pairs = [2 * (i * n_pairs // n_fit) for i in range(n_fit)] if n_fit < n_pairs else []
             blocks = [[i + j for i in pairs for j in (0, 1)] or list(range(n_columns))]
             widths = [2] * n_columns
-            shown = [["" if has_color else sign(x / most, is_share) for x in row] for row in self.values]
+            shown = [
+                ["" if has_color else sign(x / most, is_share) for x in row] for row in self.values
+            ]
         else:
             digits = min(6, max(1, 1 - math.floor(math.log10(most))))
-            shown = [[f"{100 * x:.0f}" if is_share else f"{x:z.{digits}f}" for x in row] for row in self.values]
+            shown = [
+                [f"{100 * x:.0f}" if is_share else f"{x:z.{digits}f}" for x in row]
+                for row in self.values
+            ]
             least = max(len(x) for row in shown for x in row) + 1
             widths = [max(least, min(MOST_LABEL, cell_len(name) + 1)) for name in self.columns]
             if sum(widths) + label + 1 > width:
@@ -58,12 +69,20 @@ class Grid:
         for block in blocks:
             if not self.is_small:
                 text.append(
-                    " " * (label + 1) + "".join(padded(self.columns[i], widths[i]) for i in block) + "\n", "dim"
+                    " " * (label + 1)
+                    + "".join(padded(self.columns[i], widths[i]) for i in block)
+                    + "\n",
+                    "dim",
                 )
-            for name, cells, row in zip(self.rows or [""] * len(shown), shown, self.values, strict=True):
+            for name, cells, row in zip(
+                self.rows or [""] * len(shown), shown, self.values, strict=True
+            ):
                 text.append(padded(name, label, "<") + " " if label else "")
                 for i in block:
-                    text.append(padded(cells[i], widths[i]), paint(row[i] / most, is_share) if has_color else None)
+                    text.append(
+                        padded(cells[i], widths[i]),
+                        paint(row[i] / most, is_share) if has_color else None,
+                    )
                 text.append("\n")
         return text
 
@@ -83,7 +102,9 @@ class Listing:
 
     def table(self) -> Table:
         """For the terminal."""
-        table = Table(title=Text(clean(self.title), "bold"), title_justify="left", box=None, pad_edge=False)
+        table = Table(
+            title=Text(clean(self.title), "bold"), title_justify="left", box=None, pad_edge=False
+        )
         for name, sample in zip(self.columns, self.rows[0], strict=True):
             is_number = isinstance(sample, int | float)
             table.add_column(name, header_style="dim", justify="right" if is_number else "left")
@@ -92,7 +113,9 @@ class Listing:
         for row in self.rows:
             cells = [Text(said(value)) for value in row]
             if self.bar:
-                cells.append(Text("█" * round(BAR * row[list(self.columns).index(self.bar)]), "blue"))
+                cells.append(
+                    Text("█" * round(BAR * row[list(self.columns).index(self.bar)]), "blue")
+                )
             table.add_row(*cells)
         return table
 
@@ -103,8 +126,13 @@ Part = Grid | Listing
 def show(parts: Iterable[Part], console: Console) -> None:
     """Print parts one below the other, small grids without names side by side."""
     has_color = console.color_system is not None and not console.no_color
-    for is_tile, group in groupby(parts, key=lambda part: isinstance(part, Grid) and part.is_small and not part.rows):
-        drawn = [part.text(console.width, has_color) if isinstance(part, Grid) else part.table() for part in group]
+    for is_tile, group in groupby(
+        parts, key=lambda part: isinstance(part, Grid) and part.is_small and not part.rows
+    ):
+        drawn = [
+            part.text(console.width, has_color) if isinstance(part, Grid) else part.table()
+            for part in group
+        ]
         for each in [Columns(drawn)] if is_tile else drawn:
             console.print(each, highlight=False)
         console.print()
@@ -151,11 +179,17 @@ def paint(x: float, is_share: bool) -> str:
 
 def percent(p: float) -> str:
     """A share of one with the digits that matter, as the page writes it."""
-    return "< 0.01 %" if 0 < p < 1e-4 else f"{100 * p:.{0 if p >= 0.1 or p == 0 else 1 if p >= 0.01 else 2}f} %"
+    return (
+        "< 0.01 %"
+        if 0 < p < 1e-4
+        else f"{100 * p:.{0 if p >= 0.1 or p == 0 else 1 if p >= 0.01 else 2}f} %"
+    )
 
 
 def said(value: Any) -> str:
     """A value of a listing as people read it: candidates are pairs of a piece and its probability."""
     if isinstance(value, list):
         return "  ".join(f"{clean(piece)} {percent(p)}" for piece, p in value)
-    return "" if value is None else f"{value:.3f}" if isinstance(value, float) else clean(str(value))
+    return (
+        "" if value is None else f"{value:.3f}" if isinstance(value, float) else clean(str(value))
+    )

@@ -30,9 +30,9 @@ from safetensors.torch import save
 from torch import Tensor
 
 from transduce.decode.alignment import Link, link_words
-from transduce.decode.doubts import loops
-from transduce.decode.forced import twin
 from transduce.decode.generator import Generator
+from transduce.decode.quality import loops
+from transduce.decode.scoring import twin
 from transduce.decode.translator import Translator
 from transduce.errors import DataError, MissingInputError, UsageError
 from transduce.inspection.describe import describe
@@ -41,7 +41,7 @@ from transduce.inspection.record import bend, places, record_all, watch
 from transduce.inspection.tree import search
 from transduce.model import Transformer
 from transduce.storage import replace_file, sha256
-from transduce.text.normal import LONE_SURROGATE, normalise
+from transduce.text.normalize import LONE_SURROGATE, normalise
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
 FORMAT = 1
@@ -66,10 +66,14 @@ class Trace:
             return torch.softmax(self.tensors["logits"].float(), dim=-1)
         if last in ("scaled", "masked") and f"{place}.raw" in self.tensors:
             raw = self.tensors[f"{place}.raw"].float()
-            scaled = raw / (math.sqrt(self.tensors[f"{place}.q"].shape[-1]) if self.has("scale") else 1.0)
+            scaled = raw / (
+                math.sqrt(self.tensors[f"{place}.q"].shape[-1]) if self.has("scale") else 1.0
+            )
             if last == "scaled" or not (is_causal(place) and self.has("mask")):
                 return scaled
-            return scaled.masked_fill(torch.ones_like(scaled, dtype=torch.bool).triu(1), float("-inf"))
+            return scaled.masked_fill(
+                torch.ones_like(scaled, dtype=torch.bool).triu(1), float("-inf")
+            )
         raise KeyError(f"no tensor {name!r}; there are {', '.join(sorted(self.tensors))}")
 
     def has(self, what: str) -> bool:
@@ -86,8 +90,15 @@ class Trace:
     def edit(self, *edits: Edit) -> "Trace":
         """The same text with interventions, on top of those there are."""
         if self.worker is None:
-            raise UsageError("a trace that was loaded from a file has no model: make one with transduce.trace(...)")
-        return trace(self.worker, self.meta["text"], beam=self.meta["beam"], edits=(*self.meta["edits"], *edits))
+            raise UsageError(
+                "a trace that was loaded from a file has no model: make one with transduce.trace(...)"
+            )
+        return trace(
+            self.worker,
+            self.meta["text"],
+            beam=self.meta["beam"],
+            edits=(*self.meta["edits"], *edits),
+        )
 
     def diff(self, other: "Trace") -> dict[str, float]:
         """The largest difference of each tensor that both have; infinity where the shapes differ."""
@@ -113,7 +124,7 @@ class Trace:
         """Write it: `.safetensors`, or `.html` for the page that shows it."""
         path = Path(path)
         if path.suffix == ".html":
-            from transduce.inspection.export import export_html
+            from transduce.inspection.page_export import export_html
 
             replace_file(path, export_html(self).encode())
         elif path.suffix == ".safetensors":
@@ -123,9 +134,11 @@ class Trace:
 
     def _repr_html_(self) -> str:
         """In a notebook: the page, in a frame of its own."""
-        from transduce.inspection.export import export_html
+        from transduce.inspection.page_export import export_html
 
-        page, title = (html.escape(text, quote=True) for text in (export_html(self), self.meta["text"]))
+        page, title = (
+            html.escape(text, quote=True) for text in (export_html(self), self.meta["text"])
+        )
         return f'<iframe srcdoc="{page}" style="width:100%;height:800px;border:0" title="{title}"></iframe>'
 
 
@@ -144,7 +157,13 @@ def load_trace(path: str | Path) -> Trace:
     return Trace(meta, tensors)
 
 
-def trace(worker: Translator | Generator, text: str, *, beam: int | None = None, edits: Sequence[Edit] = ()) -> Trace:
+def trace(
+    worker: Translator | Generator,
+    text: str,
+    *,
+    beam: int | None = None,
+    edits: Sequence[Edit] = (),
+) -> Trace:
     """Look inside: translate a text (or let a language model read it) and keep everything that was computed."""
     folder = worker.folder
     model = twin(folder.model).eval()
@@ -164,7 +183,9 @@ def trace(worker: Translator | Generator, text: str, *, beam: int | None = None,
         source = worker.source_vocabulary.encode(worker.clean(changed))
         check_length(source, MOST_PIECES, "the text", worker.source_vocabulary)
         target, tree = search(worker, model, source, beam, edits)
-        unseen, unknown = (list(f(worker.clean(changed))) for f in (worker.unseen_words, worker.unknown_characters))
+        unseen, unknown = (
+            list(f(worker.clean(changed))) for f in (worker.unseen_words, worker.unknown_characters)
+        )
         repeats = loops(target) and not loops(source)
         doubts = {"doubts": {"unseen": unseen, "unknown": unknown, "repeats": repeats}}
         source = [*source, EOS]
@@ -172,7 +193,9 @@ def trace(worker: Translator | Generator, text: str, *, beam: int | None = None,
     else:
         assert isinstance(worker, Generator), "the other kind"
         if beam is not None or any(edit["op"] == "force" for edit in edits):
-            raise UsageError("a language model reads the text and searches nothing: leave out the beam and 'force'")
+            raise UsageError(
+                "a language model reads the text and searches nothing: leave out the beam and 'force'"
+            )
         target = worker.vocabulary.encode(normalise(changed, folder.config.text.normalization))
         check_length(target, min(MOST_PIECES, worker.window - 1), "the text", worker.vocabulary)
     target = [SOS, *target]

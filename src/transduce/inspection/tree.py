@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from transduce.decode.how import How
+from transduce.decode.options import How
 from transduce.decode.search import Moment, explore
 from transduce.decode.sentences import NOT_NUMBERS, Penalty, Sentence, make_penalty
 from transduce.decode.translator import Translator
@@ -30,7 +30,11 @@ class Prefixes(NamedTuple):
 
 
 def search(
-    worker: Translator, model: Transformer, source: Sequence[int], beam: int | None, edits: Sequence[Edit]
+    worker: Translator,
+    model: Transformer,
+    source: Sequence[int],
+    beam: int | None,
+    edits: Sequence[Edit],
 ) -> tuple[list[int], list[Node]]:
     """The translation, and the tree. An edited model is searched without a cache, as it will be read."""
     how = How(worker.settings(beam))
@@ -38,7 +42,9 @@ def search(
     tree: list[Node] = []
     for forced in (None, *(edit for edit in edits if edit["op"] == "force")):
         if forced and forced["step"] > len(target):
-            raise UsageError(f"edit 'force': there is no step {forced['step']}, the last one is {len(target)}")
+            raise UsageError(
+                f"edit 'force': there is no step {forced['step']}, the last one is {len(target)}"
+            )
         begin = (*target[: forced["step"]], forced["piece"]) if forced else ()
         if begin and begin[-1] == EOS:
             return list(begin[:-1]), tree
@@ -54,7 +60,9 @@ def search(
     return target, tree
 
 
-def _uncached(model: Transformer, source: Sequence[int]) -> Callable[[Tensor, Prefixes], tuple[Tensor, Prefixes]]:
+def _uncached(
+    model: Transformer, source: Sequence[int]
+) -> Callable[[Tensor, Prefixes], tuple[Tensor, Prefixes]]:
     ids = torch.tensor([[*source, EOS]])
     mask = torch.ones_like(ids, dtype=torch.bool)
     memory = model.encode(ids, mask)
@@ -68,7 +76,9 @@ def _uncached(model: Transformer, source: Sequence[int]) -> Callable[[Tensor, Pr
     return step
 
 
-def _grow(moments: Sequence[Moment], vocabulary: Vocabulary, penalty: Penalty) -> tuple[list[int], list[Node]]:
+def _grow(
+    moments: Sequence[Moment], vocabulary: Vocabulary, penalty: Penalty
+) -> tuple[list[int], list[Node]]:
     """For each candidate its parent, its piece, its scores, and whether it was kept, ended or pruned."""
     nodes: list[Node] = []
     rows, sums = [-1], [0.0]  # the node of each hypothesis, and its score

@@ -40,7 +40,9 @@ def tokens(trace: Trace, choice: Choice) -> list[Part]:
         near = has.get("near")
         rows = [
             [i, piece, number, word, *([near[i]] if near else [])]
-            for i, (piece, number, word) in enumerate(zip(has["pieces"], has["ids"], has["words"], strict=True))
+            for i, (piece, number, word) in enumerate(
+                zip(has["pieces"], has["ids"], has["words"], strict=True)
+            )
         ]
         names = ["position", "piece", "id", "word", *(["near, by cosine"] if near else [])]
         parts.append(Listing(f"{side}: {has['text']}", names, rows))
@@ -52,7 +54,15 @@ def positions(trace: Trace, choice: Choice) -> list[Part]:
     side, name = ("source", "src.pos") if "source" in trace.meta else ("target", "tgt.pos")
     values = matrix(trace[name])
     columns = [str(i) for i in range(len(values[0]))]
-    return [Grid(f"{name} [{len(values)}, {len(columns)}]", trace.meta[side]["pieces"], columns, values, is_small=True)]
+    return [
+        Grid(
+            f"{name} [{len(values)}, {len(columns)}]",
+            trace.meta[side]["pieces"],
+            columns,
+            values,
+            is_small=True,
+        )
+    ]
 
 
 def heads(trace: Trace, choice: Choice) -> list[Part]:
@@ -64,7 +74,9 @@ def heads(trace: Trace, choice: Choice) -> list[Part]:
     for layer in range(model["n_layers"]) if choice.layer is None else [choice.layer]:
         at, _, columns = place(trace, Choice(layer, kind=choice.kind))
         numbers = range(model["n_heads"]) if choice.head is None else [choice.head]
-        each = {f"layer {layer + 1} head {h + 1}": matrix(trace[f"{at}.weights"][h]) for h in numbers}
+        each = {
+            f"layer {layer + 1} head {h + 1}": matrix(trace[f"{at}.weights"][h]) for h in numbers
+        }
         found += [Grid(name, (), columns, values, is_small=True) for name, values in each.items()]
     return found
 
@@ -73,9 +85,19 @@ def scores(trace: Trace, choice: Choice) -> list[Part]:
     """Eq. 1 of one head, stage by stage."""
     at, rows, columns = place(trace, choice)
     h = choice.head or 0
-    names = {"raw": "Q K^T", "scaled": "/ sqrt(d_k)", "masked": "masked", "weights": "softmax, in hundredths"}
+    names = {
+        "raw": "Q K^T",
+        "scaled": "/ sqrt(d_k)",
+        "masked": "masked",
+        "weights": "softmax, in hundredths",
+    }
     stages: list[Part] = [
-        Grid(f"{name_of(at, h)}: {what} ({at}.{name}[{h}])", rows, columns, matrix(trace[f"{at}.{name}"][h]))
+        Grid(
+            f"{name_of(at, h)}: {what} ({at}.{name}[{h}])",
+            rows,
+            columns,
+            matrix(trace[f"{at}.{name}"][h]),
+        )
         for name, what in names.items()
     ]
     values = matrix(trace[f"{at}.heads"][h])
@@ -148,11 +170,21 @@ def layers(trace: Trace, choice: Choice) -> list[Part]:
     vocabulary, n_layers = trace.meta["vocabulary"], trace.meta["model"]["n_layers"]
     best = [trace[f"lens.{i}"].float().softmax(dim=-1).max(dim=-1) for i in range(n_layers)]
     rows = [
-        [t + 1, piece, *([[vocabulary[int(each.indices[t])], float(each.values[t])]] for each in best)]
+        [
+            t + 1,
+            piece,
+            *([[vocabulary[int(each.indices[t])], float(each.values[t])]] for each in best),
+        ]
         for t, piece in enumerate(written(trace))
         if choice.step in (None, t + 1)
     ]
-    return [Listing("layer by layer", ["step", "written", *(f"layer {i + 1}" for i in range(n_layers))], rows)]
+    return [
+        Listing(
+            "layer by layer",
+            ["step", "written", *(f"layer {i + 1}" for i in range(n_layers))],
+            rows,
+        )
+    ]
 
 
 def why(trace: Trace, choice: Choice) -> list[Part]:
@@ -170,7 +202,9 @@ def why(trace: Trace, choice: Choice) -> list[Part]:
             line += f'makes "{piece}" {less:,.{0 if less >= 10 else 1}f} times less likely; '
         line += f'"{piece}" got {percent(float(probs[mine]))}, "{trace.meta["vocabulary"][other]}" {percent(float(probs[other]))}'
         rows.append([t + 1, line])
-    return [Listing("why", ["step", "because"], [row for row in rows if choice.step in (None, row[0])])]
+    return [
+        Listing("why", ["step", "because"], [row for row in rows if choice.step in (None, row[0])])
+    ]
 
 
 def written(trace: Trace) -> list[str]:
@@ -189,7 +223,9 @@ def place(trace: Trace, choice: Choice) -> tuple[str, list[str], list[str]]:
         layer = model["alignment_layer"] if kind == "cross" else model["n_layers"] - 1
     queries = trace.meta["source" if kind == "enc" else "target"]["pieces"]
     if kind != "enc":
-        queries = [f"{read} -> {piece}" for read, piece in zip(queries, written(trace), strict=True)]
+        queries = [
+            f"{read} -> {piece}" for read, piece in zip(queries, written(trace), strict=True)
+        ]
     keys = trace.meta["target" if kind == "self" else "source"]["pieces"]
     return (f"enc.{layer}.self" if kind == "enc" else f"dec.{layer}.{kind}"), queries, keys
 
@@ -210,7 +246,11 @@ VIEWS: dict[str, View] = {
 def look(trace: Trace, view: str, choice: Choice) -> list[Part]:
     """A view of a trace; what the model does not have is refused."""
     model = trace.meta["model"]
-    counts = {"layer": (0, model["n_layers"]), "head": (0, model["n_heads"]), "step": (1, len(trace.meta["steps"]))}
+    counts = {
+        "layer": (0, model["n_layers"]),
+        "head": (0, model["n_heads"]),
+        "step": (1, len(trace.meta["steps"])),
+    }
     for name, (first, n) in counts.items():
         given = getattr(choice, name)
         if given is not None and not first <= given < first + n:

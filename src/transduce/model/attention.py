@@ -28,7 +28,9 @@ Attention = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 
 
 def attention_weights(
-    q: Float[Tensor, "batch head query d_k"], k: Float[Tensor, "batch head key d_k"], mask: Mask = None
+    q: Float[Tensor, "batch head query d_k"],
+    k: Float[Tensor, "batch head key d_k"],
+    mask: Mask = None,
 ) -> Float[Tensor, "batch head query key"]:
     """How much each query attends to each key: softmax(Q K^T / sqrt(d_k)).
 
@@ -145,6 +147,8 @@ class MultiHeadAttention(nn.Module):
         concat = heads.transpose(1, 2).reshape(n_rows, n_queries, -1)  # row query head*d_v
         return self.w_o(concat)
 
-    def split_heads(self, x: Float[Tensor, "batch position width"]) -> Float[Tensor, "batch head position size"]:
+    def split_heads(
+        self, x: Float[Tensor, "batch position width"]
+    ) -> Float[Tensor, "batch head position size"]:
         """What lies side by side in one vector, by head."""
         return x.view(*x.shape[:2], self.n_heads, -1).transpose(1, 2)

@@ -48,17 +48,26 @@ class Cache:
 
     def contiguous(self) -> "Cache":
         """The same, as is best for many steps: else each would gather the source's keys and values by head anew."""
-        layers = (replace(layer, source=layer.source and layer.source.contiguous()) for layer in self.layers)
+        layers = (
+            replace(layer, source=layer.source and layer.source.contiguous())
+            for layer in self.layers
+        )
         return replace(self, layers=tuple(layers))
 
-    def select(self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " sentences"] | None = None) -> "Cache":
+    def select(
+        self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " sentences"] | None = None
+    ) -> "Cache":
         """The cache of some hypotheses, in that order, repeats allowed: how a beam keeps its survivors.
 
         `sentences` are those that are still searched; left out, all of them are.
         """
         layers = []
         for layer in self.layers:
-            source = layer.source if sentences is None else layer.source and layer.source.select(sentences)
+            source = (
+                layer.source
+                if sentences is None
+                else layer.source and layer.source.select(sentences)
+            )
             layers.append(LayerCache(layer.target and layer.target.select(rows), source))
         mask = self.source_mask
         if mask is not None and sentences is not None:

@@ -32,6 +32,8 @@ def keep_mask(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
     """Zero where x is dropped, else one over the share that is kept."""
     n_values = 1 << BITS
     n_dropped = min(round(p * n_values), n_values - 1)
-    words = torch.empty(math.ceil(x.numel() * BITS / 64), dtype=torch.int64).random_(-(1 << 63), None)
+    words = torch.empty(math.ceil(x.numel() * BITS / 64), dtype=torch.int64).random_(
+        -(1 << 63), None
+    )
     bits = words.view(torch.int16)[: x.numel()].view(x.shape)  # each from -n_values / 2 on
     return (bits >= n_dropped - n_values // 2).to(x.dtype).mul_(n_values / (n_values - n_dropped))

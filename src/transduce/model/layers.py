@@ -21,7 +21,9 @@ class FeedForward(nn.Module):
         self.w_1 = nn.Linear(config.d_model, config.d_ff)
         self.w_2 = nn.Linear(config.d_ff, config.d_model)
 
-    def forward(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
+    def forward(
+        self, x: Float[Tensor, "batch position d_model"]
+    ) -> Float[Tensor, "batch position d_model"]:
         """Each position by itself, all with the same weights."""
         return self.w_2(self.w_1(x).relu())
 
@@ -38,12 +40,16 @@ class AddAndNorm(nn.Module):
         self.dropout = Dropout(config.dropout)
         self.is_pre = config.norm == "pre"
 
-    def input(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
+    def input(
+        self, x: Float[Tensor, "batch position d_model"]
+    ) -> Float[Tensor, "batch position d_model"]:
         """What the sub-layer gets to read."""
         return self.norm(x) if self.is_pre else x
 
     def forward(
-        self, x: Float[Tensor, "batch position d_model"], sublayer: Float[Tensor, "batch position d_model"]
+        self,
+        x: Float[Tensor, "batch position d_model"],
+        sublayer: Float[Tensor, "batch position d_model"],
     ) -> Float[Tensor, "batch position d_model"]:
         """Add what the sub-layer answered to x."""
         added = x + self.dropout(sublayer)
@@ -60,7 +66,9 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
         self.feed_forward_norm = AddAndNorm(config)
 
-    def forward(self, x: Float[Tensor, "batch source d_model"], mask: Mask) -> Float[Tensor, "batch source d_model"]:
+    def forward(
+        self, x: Float[Tensor, "batch source d_model"], mask: Mask
+    ) -> Float[Tensor, "batch source d_model"]:
         """Every position attends to every position the mask allows."""
         y = self.self_attention_norm.input(x)
         queries, keys_values = self.self_attention.project(y)

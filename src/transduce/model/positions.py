@@ -10,7 +10,9 @@ from transduce.config import ModelConfig
 from transduce.errors import DataError
 
 
-def sinusoids(start: int, length: int, d_model: int, device: torch.device) -> Float[Tensor, "position d_model"]:
+def sinusoids(
+    start: int, length: int, d_model: int, device: torch.device
+) -> Float[Tensor, "position d_model"]:
     """Sines and cosines of positions start, start+1, ...: section 3.5.
 
     PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model)), interleaved as printed.
@@ -18,7 +20,9 @@ def sinusoids(start: int, length: int, d_model: int, device: torch.device) -> Fl
     """
     positions = torch.arange(start, start + length, dtype=torch.float32, device=device)
     pairs = torch.arange(0, d_model, 2, dtype=torch.float32, device=device)  # 2i
-    angles = positions[:, None] * torch.exp(pairs * (-math.log(10000.0) / d_model))  # position d_model/2
+    angles = positions[:, None] * torch.exp(
+        pairs * (-math.log(10000.0) / d_model)
+    )  # position d_model/2
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(start_dim=1)
 
 

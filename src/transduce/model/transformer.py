@@ -29,10 +29,14 @@ class Embedding(nn.Module):
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, config.d_model))
-        self.positions: LearnedPositions | None = LearnedPositions(config) if config.positions == "learned" else None
+        self.positions: LearnedPositions | None = (
+            LearnedPositions(config) if config.positions == "learned" else None
+        )
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, ids: Int[Tensor, "batch position"], start: int = 0) -> Float[Tensor, "batch position d_model"]:
+    def forward(
+        self, ids: Int[Tensor, "batch position"], start: int = 0
+    ) -> Float[Tensor, "batch position d_model"]:
         """The vectors of pieces that stand at positions start, start+1, ..."""
         ids = ids.to(self.weight.device, non_blocking=True)
         d_model, length = self.weight.shape[1], ids.shape[1]
@@ -57,7 +61,9 @@ class Decoder(nn.Module):
         source_mask: Bool[Tensor, "batch source"] | None = None,
     ) -> Cache:
         """The cache before the first target piece."""
-        layers = (layer for layer in self.layers if isinstance(layer, DecoderLayer))  # all, for the type checker
+        layers = (
+            layer for layer in self.layers if isinstance(layer, DecoderLayer)
+        )  # all, for the type checker
         return Cache(tuple(layer.start(memory) for layer in layers), source_mask=source_mask)
 
     def forward(
@@ -65,7 +71,9 @@ class Decoder(nn.Module):
     ) -> tuple[Float[Tensor, "batch target d_model"], Cache]:
         """Read the new positions and remember them."""
         n_new = x.shape[1]
-        target_mask = causal_mask(n_new, cache.length + n_new, x.device) if n_new > 1 else None  # one may see all
+        target_mask = (
+            causal_mask(n_new, cache.length + n_new, x.device) if n_new > 1 else None
+        )  # one may see all
         source_mask = padding_mask(cache.source_mask) if cache.source_mask is not None else None
         layers = []
         for layer, layer_cache in zip(self.layers, cache.layers, strict=True):
@@ -106,7 +114,9 @@ class Transformer(nn.Module):
             x = layer(x, mask)
         return self.encoder_norm(x)
 
-    def start(self, source: Int[Tensor, "batch source"], source_mask: Bool[Tensor, "batch source"]) -> Cache:
+    def start(
+        self, source: Int[Tensor, "batch source"], source_mask: Bool[Tensor, "batch source"]
+    ) -> Cache:
         """Read the source; the cache before the first target piece."""
         memory = self.encode(source, source_mask)
         return self.decoder.start(memory, source_mask.to(memory.device))
@@ -180,7 +190,9 @@ def final_norm(config: ModelConfig) -> nn.Module:
 def require_vocab_size(config: ModelConfig) -> int:
     """The size of the (source) vocabulary, which a model cannot be built without."""
     if config.vocab_size is None:
-        raise ConfigError("model.vocab_size is not set: a model needs to know how many pieces there are")
+        raise ConfigError(
+            "model.vocab_size is not set: a model needs to know how many pieces there are"
+        )
     return config.vocab_size
 
 
@@ -201,7 +213,9 @@ def initialise(model: nn.Module) -> None:
         elif part.endswith("embedding") or part == "positions":
             nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
         else:
-            nn.init.xavier_uniform_(parameter, gain=2**-0.5 if part in ("w_q", "w_k", "w_v") else 1.0)
+            nn.init.xavier_uniform_(
+                parameter, gain=2**-0.5 if part in ("w_q", "w_k", "w_v") else 1.0
+            )
 
 
 def count_parameters(model: nn.Module) -> dict[str, int]:

@@ -26,7 +26,10 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 def average(weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """The mean of several sets of weights (section 6.1: the last 5 or 20 checkpoints)."""
-    return {name: torch.stack([each[name].float() for each in weights]).mean(dim=0) for name in weights[0]}
+    return {
+        name: torch.stack([each[name].float() for each in weights]).mean(dim=0)
+        for name in weights[0]
+    }
 
 
 def pack_weights(model: nn.Module, precision: Literal["float32", "float16"]) -> bytes:

@@ -16,8 +16,16 @@ from typing import NamedTuple
 
 from transduce.errors import DataError, UsageError
 from transduce.text.drift import likely_drift
-from transduce.text.files import Errors, Fingerprint, bare_suffixes, find_files, fingerprint_of, name_of, read_lines
-from transduce.text.normal import LONE_SURROGATE
+from transduce.text.files import (
+    Errors,
+    Fingerprint,
+    bare_suffixes,
+    find_files,
+    fingerprint_of,
+    name_of,
+    read_lines,
+)
+from transduce.text.normalize import LONE_SURROGATE
 
 LANGUAGE = re.compile(r"\.([a-z]{2})")
 TABLES = (".tsv", ".jsonl")
@@ -58,7 +66,10 @@ class PairFiles:
     @property
     def languages(self) -> Languages | None:
         """From the suffixes: `train.en` and `train.de.gz` are English and German."""
-        found = {languages_of(source, target) for source, target in zip(self.sources, self.targets, strict=True)}
+        found = {
+            languages_of(source, target)
+            for source, target in zip(self.sources, self.targets, strict=True)
+        }
         return found.pop() if len(found) == 1 else None
 
     def read(self, errors: Errors = "strict") -> Iterator[Pair]:
@@ -98,7 +109,11 @@ class PairTables:
         for path in self.paths:
             is_json = ".jsonl" in bare_suffixes(path)[-1:]
             for number, line in enumerate(read_lines(path, errors), start=1):
-                yield from_json(line, self.fields, path, number, errors) if is_json else from_tsv(line, path, number)
+                yield (
+                    from_json(line, self.fields, path, number, errors)
+                    if is_json
+                    else from_tsv(line, path, number)
+                )
 
     def fingerprint(self) -> Fingerprint:
         """Of each file, as it lies there, and the fields that are read."""
@@ -137,7 +152,9 @@ def open_pairs(
     """The pairs of parallel files, or of tables; patterns like `part-*.en` are expanded, `-` is standard input."""
     if pairs:
         if source or target:
-            raise UsageError("give either --source and --target, or --pairs with both sides in one file")
+            raise UsageError(
+                "give either --source and --target, or --pairs with both sides in one file"
+            )
         return PairTables(find_files(pairs), fields)
     sources, targets = find_files(source), find_files(target)
     for path in (*sources, *targets):
@@ -146,15 +163,21 @@ def open_pairs(
     if not sources or not targets:
         raise UsageError("give both --source and --target, or --pairs with both sides in one file")
     if len(sources) != len(targets):
-        raise UsageError(f"{len(sources)} source files and {len(targets)} target files: each needs its translation")
+        raise UsageError(
+            f"{len(sources)} source files and {len(targets)} target files: each needs its translation"
+        )
     if "-" in [*map(str, source)] and "-" in [*map(str, target)]:
-        raise UsageError("--source and --target cannot both be standard input: use --pairs - for TSV")
+        raise UsageError(
+            "--source and --target cannot both be standard input: use --pairs - for TSV"
+        )
     return PairFiles(sources, targets)
 
 
 def unequal(source: Path, target: Path) -> DataError:
     """The error of two files that are not parallel, with the line at which they most likely drift apart."""
-    lengths = [array("I", (len(line) for line in read_lines(path, "replace"))) for path in (source, target)]
+    lengths = [
+        array("I", (len(line) for line in read_lines(path, "replace"))) for path in (source, target)
+    ]
     drift = likely_drift(*lengths) if max(map(len, lengths)) <= MOST_COMPARED else None
     near = f" They most likely drift apart near line {drift:,}." if drift is not None else ""
     counts = f"{name_of(source)} has {len(lengths[0]):,} lines, {name_of(target)} has {len(lengths[1]):,}"
@@ -169,12 +192,18 @@ def from_tsv(line: str, path: Path, number: int) -> Pair:
     if len(columns) < 2:
         if not line.strip():
             return Pair("", "")
-        hint = "; JSON is read from a file whose name ends in .jsonl" if line.lstrip().startswith("{") else ""
+        hint = (
+            "; JSON is read from a file whose name ends in .jsonl"
+            if line.lstrip().startswith("{")
+            else ""
+        )
         raise DataError(f"{name_of(path)}, line {number}: no tab; wanted source, tab, target{hint}")
     return Pair(columns[0], columns[1])
 
 
-def from_json(line: str, fields: Languages | None, path: Path, number: int, errors: Errors = "strict") -> Pair:
+def from_json(
+    line: str, fields: Languages | None, path: Path, number: int, errors: Errors = "strict"
+) -> Pair:
     """A line of a JSONL file: an object with two named fields, perhaps inside `translation`, as Hugging Face writes them.
 
     Half of a surrogate pair, which JSON can write and UTF-8 cannot, is an error, or stays with `errors="replace"`.
@@ -189,7 +218,9 @@ def from_json(line: str, fields: Languages | None, path: Path, number: int, erro
         row = row["translation"]
     wanted = fields or ("source", "target")
     if not isinstance(row, dict) or not all(isinstance(row.get(field), str) for field in wanted):
-        found = f"the fields {', '.join(row)}" if isinstance(row, dict) else f"a {type(row).__name__}"
+        found = (
+            f"the fields {', '.join(row)}" if isinstance(row, dict) else f"a {type(row).__name__}"
+        )
         raise DataError(
             f"{name_of(path)}, line {number}: {found}, wanted text in {wanted[0]!r} and {wanted[1]!r}; "
             "name yours by --fields SOURCE,TARGET"
@@ -210,7 +241,11 @@ def one_line(text: str) -> str:
 
 def languages_of(source: Path, target: Path) -> Languages | None:
     """The languages of two files, from their last suffixes, if both look like a language and differ."""
-    found = [LANGUAGE.fullmatch(suffix) for path in (source, target) for suffix in bare_suffixes(path)[-1:]]
+    found = [
+        LANGUAGE.fullmatch(suffix)
+        for path in (source, target)
+        for suffix in bare_suffixes(path)[-1:]
+    ]
     if len(found) == 2 and found[0] and found[1] and found[0][1] != found[1][1]:
         return found[0][1], found[1][1]
     return None
@@ -219,7 +254,13 @@ def languages_of(source: Path, target: Path) -> Languages | None:
 def changed_files(before: Fingerprint, after: Fingerprint) -> list[str]:
     """What differs between two fingerprints, a line each."""
     old, new = ({(side, name): digest for side, name, digest in each} for each in (before, after))
-    changed = [f"{name} has changed" for (side, name), digest in new.items() if old.get((side, name), digest) != digest]
+    changed = [
+        f"{name} has changed"
+        for (side, name), digest in new.items()
+        if old.get((side, name), digest) != digest
+    ]
     changed += [f"{name} is now given ({side})" for side, name in new if (side, name) not in old]
-    changed += [f"{name} is no longer given ({side})" for side, name in old if (side, name) not in new]
+    changed += [
+        f"{name} is no longer given ({side})" for side, name in old if (side, name) not in new
+    ]
     return changed or (["the files are given in another order"] if before != after else [])

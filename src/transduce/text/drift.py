@@ -52,7 +52,9 @@ def find_drifts(source: Lengths, target: Lengths) -> tuple[Drift, ...]:
     """
     if min(len(source), len(target)) < LEAST_LINES:
         return ()
-    if len(source) > len(target):  # from the side of the shorter file, what the longer one has more is a single jump
+    if len(source) > len(
+        target
+    ):  # from the side of the shorter file, what the longer one has more is a single jump
         return _from_the_other_side(find_drifts(target, source))
     a, b = (np.log1p(np.asarray(lengths, dtype=np.float64)) for lengths in (source, target))
     a, b = a - a.mean(), b - b.mean()
@@ -62,7 +64,9 @@ def find_drifts(source: Lengths, target: Lengths) -> tuple[Drift, ...]:
     wide = float(np.sqrt(a.var() + b.var())) + LEAST_SPREAD  # of unrelated lines
     spread = min(_spread(_difference(a, b, shift)) for shift in shifts)
     found: list[Drift] = []
-    for _ in range(2):  # the second time with the spread of lines that stand beside their translations
+    for _ in range(
+        2
+    ):  # the second time with the spread of lines that stand beside their translations
         path = _best_path(a, b, (spread, wide), shifts, toll)
         found = _places(a, b, (spread, wide), path)
         spread = _spread(_differences(a, b, found))
@@ -110,7 +114,10 @@ def _best_path(a: Floats, b: Floats, spreads: Spreads, shifts: list[int], toll: 
     """The shift of each window in the cheapest path; a change costs the toll."""
     extra = len(b) - len(a)
     starts = np.arange(0, len(a), WINDOW)
-    windows = np.stack([np.add.reduceat(_costs(_difference(a, b, shift), spreads), starts) for shift in shifts], axis=1)
+    windows = np.stack(
+        [np.add.reduceat(_costs(_difference(a, b, shift), spreads), starts) for shift in shifts],
+        axis=1,
+    )
     total = np.where(np.array(shifts) == 0, 0.0, toll)
     came_from = np.empty(windows.shape, dtype=np.int16)
     states = np.arange(len(shifts))
@@ -130,7 +137,11 @@ def _best_path(a: Floats, b: Floats, spreads: Spreads, shifts: list[int], toll: 
 def _places(a: Floats, b: Floats, spreads: Spreads, path: list[int]) -> list[Drift]:
     """The changes along a path, each to the line: where the lines before it and those after it together fit best."""
     extra = len(b) - len(a)
-    changes = [(n, before, after) for n, (before, after) in enumerate(pairwise([0, *path])) if before != after]
+    changes = [
+        (n, before, after)
+        for n, (before, after) in enumerate(pairwise([0, *path]))
+        if before != after
+    ]
     if extra and path[-1] != extra:
         changes.append((len(path), path[-1], extra))
     found: list[Drift] = []
@@ -148,9 +159,13 @@ def _drop_doubtful(a: Floats, b: Floats, drifts: list[Drift]) -> list[Drift]:
     for number, drift in enumerate(drifts):
         is_last = number == len(drifts) - 1
         stretch = slice(drift.line - 1, len(a) if is_last else drifts[number + 1].line - 1)
-        before, now = (_correlation(a, b, stretch, shift) for shift in (kept[-1].shift, drift.shift))
+        before, now = (
+            _correlation(a, b, stretch, shift) for shift in (kept[-1].shift, drift.shift)
+        )
         is_certain = is_last and len(a) != len(b)
-        if drift.shift != kept[-1].shift and (is_certain or now > max(LEAST_CORRELATION, before + GAIN)):
+        if drift.shift != kept[-1].shift and (
+            is_certain or now > max(LEAST_CORRELATION, before + GAIN)
+        ):
             kept.append(drift)
     return kept[1:]
 
@@ -159,7 +174,8 @@ def _from_the_other_side(drifts: tuple[Drift, ...]) -> tuple[Drift, ...]:
     """The same drifts, told by lines of the other file."""
     before = [0, *(drift.shift for drift in drifts)]
     return tuple(
-        Drift(drift.line + min(drift.shift, shift), -drift.shift) for drift, shift in zip(drifts, before, strict=False)
+        Drift(drift.line + min(drift.shift, shift), -drift.shift)
+        for drift, shift in zip(drifts, before, strict=False)
     )
 
 

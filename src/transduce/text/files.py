@@ -149,7 +149,9 @@ def read_raw_lines(path: Path) -> Iterator[bytes]:
                     line = line.removeprefix(BYTE_ORDER_MARK)
                 yield line.removesuffix(b"\n").removesuffix(b"\r")
     except EOFError:
-        raise DataError(f"{name_of(path)} ends too early: the packed file is truncated; copy it again") from None
+        raise DataError(
+            f"{name_of(path)} ends too early: the packed file is truncated; copy it again"
+        ) from None
     except (zlib.error, lzma.LZMAError, zstd.ZstdError, gzip.BadGzipFile) as error:
         raise DataError(f"{name_of(path)} cannot be unpacked as {path.suffix}: {error}") from None
 
@@ -172,7 +174,9 @@ def not_text(start: bytes) -> str | None:
     """What a file is instead of UTF-8 text, told by its first line, and what to do; None if it may be text."""
     encoding = _encoding(start)
     if encoding is not None:
-        return f"looks like {encoding}, wanted UTF-8; convert it: iconv -f {encoding.lower()} -t utf-8"
+        return (
+            f"looks like {encoding}, wanted UTF-8; convert it: iconv -f {encoding.lower()} -t utf-8"
+        )
     kind = next((kind for mark, kind in ARCHIVES.items() if start.startswith(mark)), None)
     if start[TAR_PLACE:].startswith(TAR_MARK):
         kind = "tar"

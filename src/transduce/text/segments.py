@@ -32,8 +32,12 @@ def split(text: str, most: int, measure: Measure) -> list[Segment]:
     return list(_split([Segment(text, "")], most, measure, level=0))
 
 
-def _split(segments: Sequence[Segment], most: int, measure: Measure, level: int) -> Iterator[Segment]:
-    for segment, length in zip(segments, measure([segment.text for segment in segments]), strict=True):
+def _split(
+    segments: Sequence[Segment], most: int, measure: Measure, level: int
+) -> Iterator[Segment]:
+    for segment, length in zip(
+        segments, measure([segment.text for segment in segments]), strict=True
+    ):
         if length <= most or level == len(LEVELS):
             yield segment
             continue
@@ -50,7 +54,10 @@ def _cut(segment: Segment, gap: re.Pattern[str]) -> list[Segment]:
         closing = len(found[0]) - len(found[0].lstrip("\"'”’»)]"))
         places.append((found.start() + closing, found.end()))
     places.append((len(segment.text), len(segment.text)))
-    parts = [Segment(segment.text[start:end], segment.text[end:after]) for (_, start), (end, after) in pairwise(places)]
+    parts = [
+        Segment(segment.text[start:end], segment.text[end:after])
+        for (_, start), (end, after) in pairwise(places)
+    ]
     *others, last = parts
     return [part for part in [*others, last._replace(gap=segment.gap)] if part.text or part.gap]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from transduce.text.corpus import Pair
-from transduce.text.normal import Normalization, normalise
+from transduce.text.normalize import Normalization, normalise
 
 SAMPLE = 250_000  # pairs, or lines of running text, that a vocabulary is learnt from
 MOST_VALID = 1000  # pairs split off for validation when nobody says how many
@@ -51,7 +51,9 @@ def survey(pairs: Iterable[Pair], n_valid: int | None) -> Survey:
         candidates.add(pair)
         if len(sample) < SAMPLE:
             sample.append(pair)
-        elif (place := int(chooser.random() * n_pairs)) < SAMPLE:  # a reservoir: every pair has the same chance
+        elif (
+            place := int(chooser.random() * n_pairs)
+        ) < SAMPLE:  # a reservoir: every pair has the same chance
             sample[place] = pair
     wanted = max(1, min(MOST_VALID, n_pairs // 20)) if n_valid is None else n_valid
     valid = candidates.choose(wanted)

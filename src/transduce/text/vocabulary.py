@@ -16,14 +16,16 @@ from typing import Any, Literal
 import sentencepiece
 
 from transduce.errors import ConfigError, DataError, ModelError
-from transduce.text.normal import LONE_SURROGATE
+from transduce.text.normalize import LONE_SURROGATE
 
 Kind = Literal["bpe", "unigram", "char", "byte"]
 PAD, SOS, EOS, UNKNOWN = 0, 1, 2, 3
 SPECIAL_PIECES = ("[PAD]", "[SOS]", "[EOS]", "[UNK]")
 FEW = 8  # texts that are encoded one by one
 SPACE = "▁"  # U+2581, how SentencePiece writes a space inside a piece
-LONGEST_LEARNT = 1 << 12  # characters; SentencePiece ends the program at a word of 65,536, and is slow long before
+LONGEST_LEARNT = (
+    1 << 12
+)  # characters; SentencePiece ends the program at a word of 65,536, and is slow long before
 CHARACTER_COVERAGE = 0.9999  # of a text with many characters; rarer ones are written as bytes
 FEW_CHARACTERS = 0.05  # of the pieces: with so few all have one
 
@@ -38,7 +40,9 @@ class Vocabulary:
 
     def __init__(self, model: bytes, n_threads: int = -1) -> None:
         try:
-            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model, num_threads=n_threads)
+            self._processor = sentencepiece.SentencePieceProcessor(
+                model_proto=model, num_threads=n_threads
+            )
         except (RuntimeError, ValueError) as error:
             raise ModelError(f"not a SentencePiece model: {error}") from None
         self.model = model
@@ -67,7 +71,9 @@ class Vocabulary:
         together = "\n".join(texts)
         check_characters(texts, together)
         encode = self._processor.encode
-        ids: list[list[int]] = encode(list(texts)) if len(texts) > FEW else [encode(text) for text in texts]
+        ids: list[list[int]] = (
+            encode(list(texts)) if len(texts) > FEW else [encode(text) for text in texts]
+        )
         if SPACE not in together:
             return ids
         return [
@@ -77,8 +83,13 @@ class Vocabulary:
 
     def merge_ranks(self) -> dict[str, int]:
         """The pieces that BPE merges lead to, each with its rank: the merge of the lowest rank comes first."""
-        normal = (i for i in range(len(SPECIAL_PIECES), len(self)) if not self._processor.is_byte(i))
-        return {str(self._processor.id_to_piece(i)): round(-self._processor.get_score(i)) for i in normal}
+        normal = (
+            i for i in range(len(SPECIAL_PIECES), len(self)) if not self._processor.is_byte(i)
+        )
+        return {
+            str(self._processor.id_to_piece(i)): round(-self._processor.get_score(i))
+            for i in normal
+        }
 
     def ids_of_piece(self, piece: str) -> list[int]:
         """The id of a piece, or those of its bytes if there is no such piece."""
@@ -99,7 +110,9 @@ class Vocabulary:
     @cached_property
     def characters(self) -> frozenset[str]:
         """The characters that pieces are made of: all others are written as bytes."""
-        normal = (i for i in range(len(SPECIAL_PIECES), len(self)) if not self._processor.is_byte(i))
+        normal = (
+            i for i in range(len(SPECIAL_PIECES), len(self)) if not self._processor.is_byte(i)
+        )
         return frozenset("".join(self.surface(i) for i in normal))
 
     def surface(self, i: int) -> str:
@@ -143,10 +156,14 @@ def check_characters(texts: Sequence[str], together: str) -> None:
         together.encode()
     except UnicodeEncodeError:
         culprit = next(text for text in texts if LONE_SURROGATE.search(text))
-        raise DataError(f"a text holds half of a surrogate pair, which is no character: {culprit[:80]!r}") from None
+        raise DataError(
+            f"a text holds half of a surrogate pair, which is no character: {culprit[:80]!r}"
+        ) from None
 
 
-def learn(lines: Sequence[str], kind: Kind, size: int, *, exact: bool = True, is_text: bool = False) -> Vocabulary:
+def learn(
+    lines: Sequence[str], kind: Kind, size: int, *, exact: bool = True, is_text: bool = False
+) -> Vocabulary:
     """Learn a vocabulary of `size` pieces from lines.
 
     `char` takes the most frequent characters; `byte` has a piece for each byte and one for the space, whatever the size. With
@@ -155,7 +172,10 @@ def learn(lines: Sequence[str], kind: Kind, size: int, *, exact: bool = True, is
     is an error, or with `exact=False` the nearest possible vocabulary is made.
     """
     if kind == "byte":
-        lines, size = ["a" + 9 * " "], len(SPECIAL_PIECES) + 256 + is_text + 1  # room for one character: the space
+        lines, size = (
+            ["a" + 9 * " "],
+            len(SPECIAL_PIECES) + 256 + is_text + 1,
+        )  # room for one character: the space
     few = len(set[str]().union(*lines)) <= FEW_CHARACTERS * size
     special: dict[str, Any] = {}
     for i, name in enumerate(("pad", "bos", "eos", "unk")):
@@ -194,7 +214,9 @@ def learn(lines: Sequence[str], kind: Kind, size: int, *, exact: bool = True, is
                 f"text.vocab_size is {size}, but this corpus gives at most {too_large[1]} pieces: "
                 f"set it to {too_large[1]} or less, or leave it out"
             ) from None
-        raise DataError(f"SentencePiece cannot learn {size} pieces from {len(lines)} lines: {message}") from None
+        raise DataError(
+            f"SentencePiece cannot learn {size} pieces from {len(lines)} lines: {message}"
+        ) from None
     return Vocabulary(writer.getvalue())
 
 
@@ -203,7 +225,9 @@ def _bounded(lines: Iterable[str], is_text: bool) -> Iterator[str]:
     for line in lines:
         end = len(line) if is_text else LONGEST_LEARNT
         yield line[:LONGEST_LEARNT]
-        yield from (line[i : i + LONGEST_LEARNT] for i in range(LONGEST_LEARNT, end, LONGEST_LEARNT))
+        yield from (
+            line[i : i + LONGEST_LEARNT] for i in range(LONGEST_LEARNT, end, LONGEST_LEARNT)
+        )
 
 
 def choose_size(n_lines: int) -> int:

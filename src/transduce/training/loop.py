@@ -12,13 +12,11 @@ import torch
 
 from transduce.config import TrainConfig
 from transduce.data.batch import Batch
-from transduce.data.stream import Position
+from transduce.data.order import Position
 from transduce.errors import DivergedError, StoppedError, StorageError
 from transduce.hardware import keep_freed_memory
 from transduce.model import ModelConfig
-from transduce.training.ranks import ALONE, Ranks
-from transduce.training.schedule import learning_rate
-from transduce.training.state import (
+from transduce.training.checkpoints import (
     State,
     average_checkpoints,
     load_best,
@@ -27,12 +25,17 @@ from transduce.training.state import (
     save_best,
     save_checkpoint,
 )
+from transduce.training.distributed import ALONE, Ranks
+from transduce.training.schedule import learning_rate
 from transduce.training.step import Model, make_optimizer, seed_step, update
 
 MOST_BAD = 3  # steps in a row that are not finite, before an older checkpoint is taken
 MOST_ROLLBACKS, LOWER = 2, 0.5  # times that happens; what the rate is multiplied by each time
 WORDS_EACH, N_CLASSES = 5, 13  # classes of lengths: 0 to 4 words, 5 to 9, ..., 60 and more
-MOST_FAILED, RETRY_AFTER = 5, 50  # times a checkpoint may fail to be written; steps until the next try
+MOST_FAILED, RETRY_AFTER = (
+    5,
+    50,
+)  # times a checkpoint may fail to be written; steps until the next try
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,9 @@ class Validation:
     signature: str
     sample: tuple[str, str]  # a text and what the model makes of it now
     hardest: Sequence[Hard] = ()  # the texts it renders worst
-    lengths: Mapping[str, Sequence[int]] = field(default_factory=dict)  # texts by their words, WORDS_EACH a class
+    lengths: Mapping[str, Sequence[int]] = field(
+        default_factory=dict
+    )  # texts by their words, WORDS_EACH a class
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +166,9 @@ def train(
             source, n_bad = batches_from(state.position), 0
             continue
         n_bad = 0
-        observer.on_step(StepRow(step, state.position.epoch, loss, rate, n_tokens, time.monotonic() - started))
+        observer.on_step(
+            StepRow(step, state.position.epoch, loss, rate, n_tokens, time.monotonic() - started)
+        )
         state = replace(state, step=step, position=position)
         is_last = step == config.steps
         if step % config.validate_every == 0 or is_last:
@@ -176,12 +183,18 @@ def train(
                 keeper.save_best(state)
         signal_number = ranks.largest(stop() or 0) or None
         is_end = is_last or state.n_stale >= config.patience
-        if step % config.save_every == 0 or is_end or keeper.is_behind(step) or signal_number is not None:
+        if (
+            step % config.save_every == 0
+            or is_end
+            or keeper.is_behind(step)
+            or signal_number is not None
+        ):
             keeper.save(state, must=is_end or signal_number is not None)
         if signal_number is not None and not is_end:
             name = signal.Signals(signal_number).name
             raise StoppedError(
-                f"{name}: stopped after step {step}, which is saved; the same command continues", signal_number
+                f"{name}: stopped after step {step}, which is saved; the same command continues",
+                signal_number,
             )
     last = state
     return ranks.once(
@@ -191,16 +204,27 @@ def train(
 
 
 def finish(
-    model: Model, state: State, config: TrainConfig, folder: Path, validate: Validate, latest: Validation | None
+    model: Model,
+    state: State,
+    config: TrainConfig,
+    folder: Path,
+    validate: Validate,
+    latest: Validation | None,
 ) -> Trained:
     """Give the model its final weights and measure them. `latest` is the measure of the last step, if it was taken."""
     steps = average_checkpoints(folder, model, config.save_every, config.average_last)
     averaged = latest if latest is not None and steps == [state.step] else measure(model, validate)
     if badness(averaged, config) <= state.best:
-        which = f"the average of the last {len(steps)} checkpoints" if len(steps) > 1 else f"step {steps[0]}"
+        which = (
+            f"the average of the last {len(steps)} checkpoints"
+            if len(steps) > 1
+            else f"step {steps[0]}"
+        )
         return Trained(state, averaged, which)
     step = load_best(folder, model)
-    return Trained(state, measure(model, validate), f"step {step}, better than the average of the last")
+    return Trained(
+        state, measure(model, validate), f"step {step}, better than the average of the last"
+    )
 
 
 @dataclass(slots=True)
@@ -237,7 +261,8 @@ class Keeper:
     def _newest(self) -> tuple[Path | None, list[str]]:
         """The checkpoint that all ranks take."""
         return self.ranks.once(
-            lambda: newest_whole(self.folder), lambda values: (values[0] and Path(values[0]), values[1])
+            lambda: newest_whole(self.folder),
+            lambda values: (values[0] and Path(values[0]), values[1]),
         )
 
     def is_behind(self, step: int) -> bool:
@@ -286,7 +311,9 @@ class Keeper:
         self.observer.on_note(
             f"step {step}: {what} is not a finite number; back to {saved.name} with {LOWER**n_rollbacks:g} of the rate"
         )
-        return replace(found, n_rollbacks=n_rollbacks, n_ranks=state.n_ranks, precision=state.precision)
+        return replace(
+            found, n_rollbacks=n_rollbacks, n_ranks=state.n_ranks, precision=state.precision
+        )
 
 
 def measure(model: Model, validate: Validate) -> Validation:
@@ -310,7 +337,9 @@ def badness(validation: Validation, config: TrainConfig) -> float:
     return -validation.scores["BLEU"]
 
 
-def diverged(step: int, what: str, saved: Path | None, config: TrainConfig, model: ModelConfig) -> DivergedError:
+def diverged(
+    step: int, what: str, saved: Path | None, config: TrainConfig, model: ModelConfig
+) -> DivergedError:
     """The error of a training that left the numbers, with what to try."""
     kept = f"The last checkpoint, {saved.name}, is kept" if saved else "There was no checkpoint yet"
     return DivergedError(

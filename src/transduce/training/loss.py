@@ -18,7 +18,10 @@ MOST_LOGITS = 1 << 20  # that are in memory at once
 
 
 def batch_loss(
-    model: Transformer | LanguageModel, batch: Batch, label_smoothing: float = 0.0, consistency: float = 0.0
+    model: Transformer | LanguageModel,
+    batch: Batch,
+    label_smoothing: float = 0.0,
+    consistency: float = 0.0,
 ) -> Float[Tensor, ""]:
     """The summed loss of a batch; divide it by the tokens of the whole step. Padding is never projected to logits.
 
@@ -28,12 +31,16 @@ def batch_loss(
     if consistency:
         batch = batch.each(lambda rows: torch.cat((rows, rows)))
     hidden, _ = model.decode(batch.target_in, start(model, batch))
-    if batch.n_tokens == batch.target_out.numel():  # no padding: nothing to leave out, nothing to copy
+    if (
+        batch.n_tokens == batch.target_out.numel()
+    ):  # no padding: nothing to leave out, nothing to copy
         hidden, target = hidden.flatten(end_dim=1), batch.target_out.flatten()
     else:
         real = batch.target_out != PAD
         hidden, target = hidden[real.to(hidden.device)], batch.target_out[real]
-    loss = projected_loss(hidden, model.logit_weight, target.to(hidden.device), label_smoothing, consistency)
+    loss = projected_loss(
+        hidden, model.logit_weight, target.to(hidden.device), label_smoothing, consistency
+    )
     return loss / 2 if consistency else loss
 
 
@@ -60,7 +67,9 @@ def projected_loss(
     """
     if torch.is_grad_enabled():
         return _ProjectedLoss.apply(hidden, weight, target, smoothing, consistency)  # type: ignore[no-untyped-call]  # torch's own
-    return loss_and_gradients(hidden, weight, target, smoothing, consistency, wants_gradients=False)[0]
+    return loss_and_gradients(
+        hidden, weight, target, smoothing, consistency, wants_gradients=False
+    )[0]
 
 
 def loss_and_gradients(
@@ -78,7 +87,9 @@ def loss_and_gradients(
     uniform part adds is the same for every piece: it is added to sums and products, not to each logit.
     """
     sum_of_pieces, uniform = weight.sum(dim=0), smoothing / len(weight)
-    loss = torch.zeros((), dtype=torch.promote_types(weight.dtype, torch.float32), device=hidden.device)
+    loss = torch.zeros(
+        (), dtype=torch.promote_types(weight.dtype, torch.float32), device=hidden.device
+    )
     d_hidden = torch.empty_like(hidden) if wants_gradients else None
     d_weight = torch.zeros_like(weight) if wants_gradients else None
     for part in parts(len(hidden), max(1, MOST_LOGITS // len(weight)), in_twos=consistency > 0):
@@ -89,10 +100,14 @@ def loss_and_gradients(
         highest, p_highest = logits.amax(dim=-1, keepdim=True), p.amax(dim=-1, keepdim=True)
         log_denominator = highest - p_highest.log()  # p_highest is never near zero
         log_p_right = logits.gather(1, right) - log_denominator
-        sum_of_log_p = (rows @ sum_of_pieces).to(logits.dtype).sum() - len(weight) * log_denominator.sum()
+        sum_of_log_p = (rows @ sum_of_pieces).to(logits.dtype).sum() - len(
+            weight
+        ) * log_denominator.sum()
         loss -= (1 - smoothing) * log_p_right.sum() + uniform * sum_of_log_p
         if consistency:
-            loss += consistency / 2 * draw_together(p, logits.sub_(log_denominator), consistency / 2)
+            loss += (
+                consistency / 2 * draw_together(p, logits.sub_(log_denominator), consistency / 2)
+            )
         if d_hidden is not None and d_weight is not None:
             d_logits = p.scatter_add_(1, right, torch.full_like(log_p_right, smoothing - 1))
             d_logits = d_logits.to(weight.dtype)
@@ -138,9 +153,16 @@ class _ProjectedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(  # the arguments of `projected_loss`
-        ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, consistency: float
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        target: Tensor,
+        smoothing: float,
+        consistency: float,
     ) -> Tensor:
-        loss, *gradients = loss_and_gradients(hidden, weight, target, smoothing, consistency, wants_gradients=True)
+        loss, *gradients = loss_and_gradients(
+            hidden, weight, target, smoothing, consistency, wants_gradients=True
+        )
         ctx.save_for_backward(*gradients)
         return loss
 

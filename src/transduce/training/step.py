@@ -12,8 +12,8 @@ from torch import nn
 from transduce.config import TrainConfig
 from transduce.data.batch import Batch
 from transduce.model import LanguageModel, Transformer
+from transduce.training.distributed import ALONE, Ranks
 from transduce.training.loss import batch_loss
-from transduce.training.ranks import ALONE, Ranks
 
 BETAS, EPSILON = (0.9, 0.98), 1e-9  # of Adam, section 5.3
 OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")
@@ -59,7 +59,11 @@ def update(
 
 
 def gradients(
-    model: Model, batches: Sequence[Batch], n_tokens: int, config: TrainConfig, note: Callable[[str], None]
+    model: Model,
+    batches: Sequence[Batch],
+    n_tokens: int,
+    config: TrainConfig,
+    note: Callable[[str], None],
 ) -> float:
     """Add up the gradients of batches, as a part of a step of so many tokens; returns their part of the loss a token.
 
@@ -107,10 +111,14 @@ def halves(batch: Batch) -> list[Batch]:
 
 def is_out_of_memory(error: Exception) -> bool:
     """Whether an error says that memory ran out."""
-    return isinstance(error, MemoryError) or any(words in str(error).lower() for words in OUT_OF_MEMORY)
+    return isinstance(error, MemoryError) or any(
+        words in str(error).lower() for words in OUT_OF_MEMORY
+    )
 
 
-def autocast(config: TrainConfig, device: torch.device) -> contextlib.AbstractContextManager[object]:
+def autocast(
+    config: TrainConfig, device: torch.device
+) -> contextlib.AbstractContextManager[object]:
     """Matrix products in bfloat16, if asked; weights and their updates stay float32."""
     if config.precision == "bfloat16":
         return torch.autocast(device.type, torch.bfloat16)

@@ -1,1 +1,0 @@
-"""The commands: the only layer that knows all others."""

@@ -1,0 +1,59 @@
+"""Cross-attention aligns: the word that is being written looks at the word it translates."""
+
+from transduce.claims import Result, bars, conclude, judge
+from transduce.claims.lab import Lab, grammar, mean, watched
+from transduce.data.batch import encode_pairs
+from transduce.decode.alignment import words_of
+from transduce.decode.scoring import alignment_layer
+
+GOOD, BETTER = 0.8, 0.1  # share of words, and how much above a guess by place
+
+
+def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
+    """Each head's largest weight at each step against the grammar's own alignment; `shift` looks at a later step instead."""
+    translator = lab.grammarian
+    pairs = grammar(n_sentences)
+    examples = encode_pairs(pairs, translator.source_vocabulary, translator.target_vocabulary)
+    hits: dict[str, list[bool]] = {}
+    for pair, example, found in zip(
+        pairs, examples, watched(translator.model, examples), strict=True
+    ):
+        source = words_of(example.source[:-1].tolist(), translator.source_vocabulary)
+        target = words_of(example.target[1:-1].tolist(), translator.target_vocabulary)
+        gold = set(pair.alignment)
+        for t, j in enumerate(target):
+            if (t and target[t - 1] == j) or j not in {to for _, to in gold}:
+                continue  # only a word's first piece, and only words that translate one
+            guess = round(j * source[-1] / max(1, target[-1]))
+            hits.setdefault("the same place (control)", []).append((guess, j) in gold)
+            for at in (name for name in found if name.endswith(".cross.weights")):
+                for head, weights in enumerate([*found[at], found[at].mean(dim=0)]):
+                    i = int(weights[min(t + shift, len(weights) - 1), :-1].argmax())
+                    name = "heads averaged" if head == len(found[at]) else f"head {head + 1}"
+                    hits.setdefault(f"layer {int(at.split('.')[1]) + 1}, {name}", []).append(
+                        (source[i], j) in gold
+                    )
+    marks = {name: mean([float(hit) for hit in found]) for name, found in hits.items()}
+    control = marks.pop("the same place (control)")
+    aligns = f"layer {alignment_layer(translator.model.config.n_layers) + 1}, heads averaged"
+    chosen = marks[aligns]
+    best = max(marks, key=marks.__getitem__)
+    enough = max(GOOD, control + BETTER)
+    short = [
+        name.replace("layer ", "").replace(", head ", ".").replace(", heads averaged", ".m")
+        for name in marks
+    ]
+    return conclude(
+        judge(control < 1 - BETTER, chosen > enough, marks[best] > enough),
+        f"In the layer whose weights this program takes as alignment ({aligns}) the most attended source word is the "
+        f"right one for {chosen:.0%} of {len(hits[best])} target words; the best, {best}, has {marks[best]:.0%}, the "
+        f"worst, {min(marks, key=marks.__getitem__)}, {min(marks.values()):.0%}. Not every head aligns.",
+        f"Guessing the word at the same place of the sentence is right for {control:.0%}.",
+        ("looked at most", "right source word"),
+        [*marks.items(), ("the word at the same place (control)", control)],
+        bars(
+            "Share of target words whose right source word is found (layer.head; m: heads averaged; place: control)",
+            [*short, "place"],
+            {"": [*marks.values(), control]},
+        ),
+    )

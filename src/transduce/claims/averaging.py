@@ -1,0 +1,48 @@
+"""Averaging the last checkpoints helps (section 6.1)."""
+
+import copy
+
+from torch import Tensor
+
+from transduce.claims import Result, bars, conclude, judge
+from transduce.claims.lab import Lab, exam_set, examine, mean
+from transduce.claims.variants import SEEDS
+from transduce.model.weights import average
+
+LAST, EVERY = 5, 10
+RECIPE = {"schedule": "inverse_sqrt", "learning_rate": 0.006, "steps": 240}
+
+
+def run(lab: Lab, *, averaged: bool = True, seeds: tuple[int, ...] = SEEDS) -> Result:
+    """The last five checkpoints while the rate is high: each by itself, and their average; and of different trainings."""
+    trained = [lab.train(recipe=RECIPE, seed=seed, keep_every=EVERY) for seed in seeds]
+    model = copy.deepcopy(trained[0].translator.model)
+
+    def loss(*weights: dict[str, Tensor]) -> float:
+        # Not strict: a shared matrix is there once.
+        model.load_state_dict(average(weights) if averaged else weights[-1], strict=False)
+        return examine(model, exam_set()).loss
+
+    singles = [[loss(weights) for weights in each.kept[-LAST:]] for each in trained]
+    together = [loss(*each.kept[-LAST:]) for each in trained]
+    mixed = loss(*(each.kept[-1] for each in trained))
+    beats_mean = sum(whole < mean(each) for whole, each in zip(together, singles, strict=True))
+    beats_last = sum(whole < each[-1] for whole, each in zip(together, singles, strict=True))
+    means = [mean(each) for each in singles]
+    rows = [
+        (f"seed {seed}", *each, whole)
+        for seed, each, whole in zip(seeds, singles, together, strict=True)
+    ]
+    losses = {"mean loss of the five": means, "loss of their averaged weights": together}
+    return conclude(
+        judge(mixed > 2 * mean(together), beats_mean == len(seeds), beats_last == len(seeds)),
+        f"The averaged weights of the last {LAST} checkpoints are better than the last one in {beats_last} of "
+        f"{len(seeds)} trainings and better than the mean loss of the {LAST} in {beats_mean}: {mean(together):.3f} "
+        f"against {mean([each[-1] for each in singles]):.3f} and {mean(means):.3f}; the best single one has "
+        f"{mean([min(each) for each in singles]):.3f} on average.",
+        f"Averaging models of different trainings gives {mixed:.2f}: averaging by itself does no good, "
+        "checkpoints of one training lie close together.",
+        ("training", *(f"checkpoint {i + 1}" for i in range(LAST)), "their averaged weights"),
+        [*rows, ("different seeds (control)", *[""] * LAST, mixed)],
+        bars("Loss on unseen sentences", [f"seed {seed}" for seed in seeds], losses),
+    )

@@ -1,0 +1,75 @@
+"""What stands later is not seen: the decoder's mask leaks nothing."""
+
+import torch
+from torch import Tensor
+
+from transduce.claims import Result, bars, conclude, judge
+from transduce.claims.lab import Lab
+from transduce.decode.scoring import twin
+from transduce.inspection.record import watch
+from transduce.model import Transformer
+
+LENGTH = 12
+SEEN = 1e-3  # what the control must see at least
+
+
+def run(lab: Lab, *, mask: bool = True, control_mask: bool = False) -> Result:
+    """Exchange one target piece after the other and look at the logits before it; and ask the gradient."""
+    (change, gradient, by_place), (control_change, control_gradient, control_by_place) = (
+        leaks(lab.translator.model, has_mask) for has_mask in (mask, control_mask)
+    )
+    title = "Largest change of earlier logits, by the place that was exchanged"
+    return conclude(
+        judge(min(control_change, control_gradient) > SEEN, change == gradient == 0),
+        f"Another piece at any of {LENGTH - 1} places changes the logits before it by {change:.2g}"
+        f"{', bit for bit nothing' if change == 0 else ''}, and the gradient from an earlier answer to it is {gradient:.2g}.",
+        f"Without the mask the same change is seen: {control_change:.2g} in the logits, gradient {control_gradient:.2g}.",
+        (
+            "decoder",
+            "largest change of an earlier logit",
+            "largest gradient from an earlier answer",
+        ),
+        [
+            ("with the mask", change, gradient),
+            ("without it (control)", control_change, control_gradient),
+        ],
+        bars(title, range(1, LENGTH), {"with the mask": by_place, "without": control_by_place}),
+    )
+
+
+def leaks(model: Transformer, has_mask: bool) -> tuple[float, float, list[float]]:
+    """The largest change and the largest gradient from a later place to an earlier answer, and the changes by place."""
+    model = twin(model)
+    watch(model, [] if has_mask else [{"op": "no_mask"}], None)
+    random = torch.Generator().manual_seed(1)
+    n_pieces = len(model.logit_weight)
+    source, target = (torch.randint(4, n_pieces, (1, LENGTH), generator=random) for _ in range(2))
+    read: list[Tensor] = []
+
+    def keep(module: torch.nn.Module, given: object, out: Tensor) -> Tensor:
+        read.append(out.detach().requires_grad_())
+        return read[-1]
+
+    cache = model.start(source, torch.ones_like(source, dtype=torch.bool))
+    handle = model.target_embedding.register_forward_hook(keep)
+    hidden, _ = model.decode(target, cache)
+    handle.remove()
+    direction = torch.randn(
+        hidden.shape[-1], generator=random
+    )  # a plain sum behind LayerNorm has hardly any gradient
+    gradient = 0.0
+    for i in range(LENGTH - 1):
+        (towards,) = torch.autograd.grad(
+            (hidden[0, i] * direction).sum(), read[0], retain_graph=True
+        )
+        gradient = max(gradient, float(towards[0, i + 1 :].abs().max()))
+    by_place = []
+    with torch.inference_mode():
+        for j in range(1, LENGTH):
+            other = target.clone()
+            other[0, j] = 4 + (target[0, j] - 3) % (n_pieces - 4)
+            changed = model.logits(model.decode(other, cache)[0]) - model.logits(
+                model.decode(target, cache)[0]
+            )
+            by_place.append(float(changed[0, :j].abs().max()))
+    return max(by_place), gradient, by_place

@@ -1,0 +1,44 @@
+"""The next word is the one whose vector is closest: by dot product, and is that the nearest?"""
+
+import torch
+from torch.nn import functional as F
+
+from transduce.claims import Result, bars, conclude, judge
+from transduce.claims.lab import Lab, watched
+
+
+def run(lab: Lab, *, shared: bool = True, n_sentences: int = 60) -> Result:
+    """The decoder's last vector against all word vectors: which of dot product, distance and angle finds what is written?"""
+    model, examples = lab.translator.model, lab.answers(n_sentences)
+    table = model.logit_weight.detach()
+    last = model.config.n_layers - 1
+    if not shared:
+        table = table[torch.randperm(len(table), generator=torch.Generator().manual_seed(1))]
+    hidden, logits = zip(
+        *((f[f"dec.{last}.ff.norm"], f["logits"]) for f in watched(model, examples)), strict=True
+    )
+    with torch.inference_mode():
+        vectors, written = model.decoder.norm(torch.cat(hidden)), torch.cat(logits).argmax(dim=-1)
+        by = {
+            "largest dot product": (vectors @ table.T).argmax(dim=1),
+            "smallest distance": torch.cdist(vectors, table).argmin(dim=1),
+            "smallest angle": (F.normalize(vectors, dim=-1) @ F.normalize(table, dim=-1).T).argmax(
+                dim=1
+            ),
+            "piece of the step before (control)": torch.roll(written, 1),
+        }
+    shares = {name: (found == written).float().mean().item() for name, found in by.items()}
+    dot, distance, angle, control = shares.values()
+    labels = ["dot product", "distance", "angle", "step before"]
+    return conclude(
+        judge(control < 0.5, dot == 1, dot == 1 and min(distance, angle) > 0.99),
+        f"The piece that is written has the largest dot product with the decoder's vector in {dot:.0%} of "
+        f"{len(written)} steps, for the scores are these products. It is the nearest by distance in "
+        f"{distance:.0%} and by angle in {angle:.0%}.",
+        f"The piece of the step before is what the model writes in {control:.0%}.",
+        ("chosen by", "is what the model writes"),
+        list(shares.items()),
+        bars(
+            "Share of steps where it is what the model writes", labels, {"": list(shares.values())}
+        ),
+    )

@@ -1,0 +1,47 @@
+"""Is the diagonal of self-attention the highest: does every word look at itself most?"""
+
+from torch import Tensor
+
+from transduce.claims import Result, bars, conclude, judge
+from transduce.claims.lab import Lab, mean, watched
+from transduce.model.attention import attention_weights
+
+HALF = 0.5
+
+
+def run(lab: Lab, *, trained: bool = True, n_sentences: int = 60) -> Result:
+    """The share of words that look at themselves most, by head; `trained=False` asks attention without matrices instead."""
+    heads: dict[str, list[float]] = {}
+    bare: list[float] = []
+    for found in watched(lab.translator.model, lab.answers(n_sentences)):
+        x = found["enc.0.self.in"][None, None]
+        plain = attention_weights(x, x)[0, 0]
+        bare.append(on_diagonal(plain))
+        for at in (
+            name for name in found if name.startswith("enc") and name.endswith(".self.weights")
+        ):
+            for head, weights in enumerate(found[at]):
+                name = f"layer {int(at.split('.')[1]) + 1}, head {head + 1}"
+                heads.setdefault(name, []).append(on_diagonal(weights if trained else plain))
+    shares, control = {name: mean(values) for name, values in heads.items()}, mean(bare)
+    n_high = sum(share > HALF for share in shares.values())
+    return conclude(
+        judge(control > 1 - HALF / 2, n_high == len(shares), n_high > HALF * len(shares)),
+        f"In {n_high} of {len(shares)} heads of the encoder most words look at themselves most. Over all heads "
+        f"{mean(list(shares.values())):.0%} of words do, from {min(shares.values()):.0%} to {max(shares.values()):.0%}.",
+        f"Where queries and keys are the word vectors themselves, without trained matrices, {control:.0%} of "
+        "words do: so it is in the picture of the text, which has no matrices yet.",
+        ("head", "words that look at themselves most"),
+        [*shares.items(), ("no matrices (control)", control)],
+        bars(
+            "Share of words that look at themselves most (layer.head; none: no matrices, the control)",
+            [name.replace("layer ", "").replace(", head ", ".") for name in shares] + ["none"],
+            {"": [*shares.values(), control]},
+        ),
+    )
+
+
+def on_diagonal(weights: Tensor) -> float:
+    """The share of rows whose largest weight is on the diagonal."""
+    rows = weights.argmax(dim=-1)
+    return (rows == rows.new_tensor(range(len(rows)))).float().mean().item()

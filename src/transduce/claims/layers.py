@@ -1,0 +1,45 @@
+"""Layers do different things: early and late ones predict differently."""
+
+import torch
+from torch import Tensor
+
+from transduce.claims import Result, bars, conclude, judge
+from transduce.claims.lab import Lab, examine, watched
+from transduce.decode.scoring import twin
+
+
+def run(lab: Lab, *, early: bool = True, exchanged: bool = True, n_sentences: int = 60) -> Result:
+    """Read predictions off every layer of the decoder, as if it ended there; and exchange its first and last layer."""
+    model, examples = lab.translator.model, lab.answers(n_sentences)
+    n_layers = model.config.n_layers
+    hits: list[list[Tensor]] = [[] for _ in range(n_layers)]
+    with torch.inference_mode():
+        for example, found in zip(examples, watched(model, examples), strict=True):
+            written = torch.from_numpy(example.target[1:])
+            for i in range(n_layers):
+                hidden = found[f"dec.{i if early else n_layers - 1}.ff.norm"]
+                hits[i].append(model.logits(model.decoder.norm(hidden)).argmax(dim=-1) == written)
+    shares = [torch.cat(each).float().mean().item() for each in hits]
+    swapped = twin(model)
+    if exchanged:
+        stack = swapped.decoder.layers
+        stack[0], stack[n_layers - 1] = stack[n_layers - 1], stack[0]
+    whole, other = examine(model, examples), examine(swapped, examples)
+    names = [f"layer {i + 1}" for i in range(n_layers)]
+    return conclude(
+        judge(shares[-1] > 0.5, shares[0] < shares[-1] - 0.2, other.pieces < whole.pieces - 0.2),
+        f"Read off after layer 1, {shares[0]:.0%} of the model's own pieces are predicted, after layer {n_layers} "
+        f"{shares[-1]:.0%} (by definition: there the model's own answer is read).",
+        "If layers were alike their order would not matter: with the first and the last exchanged, "
+        f"{other.pieces:.0%} of pieces are predicted instead of {whole.pieces:.0%}.",
+        ("read off", "own pieces predicted"),
+        [
+            *((f"after {name}", share) for name, share in zip(names, shares, strict=True)),
+            ("first and last layer exchanged (control)", other.pieces),
+        ],
+        bars(
+            "Share of the model's own pieces predicted",
+            [*names, "exchanged"],
+            {"": [*shares, other.pieces]},
+        ),
+    )

@@ -1,0 +1,63 @@
+"""Attention connects any two positions in a constant number of steps; through an RNN a gradient vanishes or explodes."""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from transduce.claims import Result, conclude, judge, lines
+from transduce.claims.lab import Lab
+from transduce.claims.layers_beside import D_MODEL, WINDOW, Lstm, Recurrent, SelfAttention
+
+LENGTHS = (8, 16, 32, 64, 128, 256)
+N_DRAWS = 8
+GROWS = 1.5
+GONE, BURST = 1e-3, 1e3  # far / near
+
+
+def run(lab: Lab, *, window: int | None = None, recurrent: bool = True) -> Result:
+    """The gradient from the last output to the first input, divided by that to the input before the last; untrained layers."""
+    makers = {
+        "self-attention, 2 layers": lambda: SelfAttention(window=window),
+        "plain RNN, gain 0.9": lambda: Recurrent(gain=0.9) if recurrent else SelfAttention(),
+        f"plain RNN, gain {GROWS}": lambda: Recurrent(gain=GROWS) if recurrent else SelfAttention(),
+        "LSTM": lambda: Lstm() if recurrent else SelfAttention(),
+        f"attention to {WINDOW} neighbours only (control)": lambda: SelfAttention(window=WINDOW),
+    }
+    ratios = {name: [far_over_near(make, n) for n in LENGTHS] for name, make in makers.items()}
+    attention, vanishing, exploding, lstm, control = ratios.values()
+    reaches = all(0.1 < ratio < 10 for ratio in attention)
+    failures = [min(vanishing) < GONE, max(exploding) > BURST, min(lstm) < GONE]
+    shown = {
+        "self-attention": attention,
+        "RNN 0.9": vanishing,
+        f"RNN {GROWS}": exploding,
+        "LSTM": lstm,
+    }
+    return conclude(
+        judge(control[-1] < GONE and any(failures), *(reaches and fails for fails in failures)),
+        f"At length {LENGTHS[-1]} the first word still moves the last answer of self-attention {attention[-1]:.2f} "
+        f"times as much as the word before it. Through an RNN that shrinks a little at each step it is "
+        f"{vanishing[-1]:.0e}, through one that grows a little {exploding[-1]:.0e}, through an LSTM "
+        f"{lstm[-1]:.0e}. All untrained.",
+        f"Attention that sees {WINDOW} neighbours only needs many layers to reach so far: with two, {control[-1]:.2g}.",
+        ("layer", *(f"length {n}" for n in LENGTHS)),
+        [(name, *values) for name, values in ratios.items()],
+        lines(
+            "Gradient to the first input / to the last but one, by length",
+            LENGTHS,
+            shown,
+            is_log=True,
+        ),
+    )
+
+
+def far_over_near(make: Callable[[], nn.Module], n: int) -> float:
+    """How much the first of n inputs counts for the last output, as a multiple of the last but one."""
+    torch.manual_seed(1)
+    layer = make().double()
+    x = (0.01 * torch.randn(N_DRAWS, n, D_MODEL, dtype=torch.float64)).requires_grad_()
+    direction = torch.randn(D_MODEL, dtype=torch.float64)
+    (gradient,) = torch.autograd.grad((layer(x)[:, -1] @ direction).sum(), x)
+    sizes = gradient.norm(dim=-1).mean(dim=0)
+    return (sizes[0] / sizes[-2]).item()

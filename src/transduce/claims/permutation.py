@@ -1,0 +1,61 @@
+"""Self-attention does not know the order of its inputs, and positions tell it."""
+
+import copy
+
+import torch
+from torch import Tensor
+
+from transduce.claims import SHOWN, Result, bars, conclude, judge
+from transduce.claims.lab import Lab, grammar
+from transduce.inspection.record import bend
+from transduce.model import Transformer
+
+SAME = 1e-9  # in double precision
+OTHER = 1e-2
+
+
+def run(
+    lab: Lab, *, order_counts: bool = False, control_knows_order: bool = True, n_sentences: int = 20
+) -> Result:
+    """Shuffle the pieces of sentences; the encoder's vectors, put back in order, are the same or not."""
+    rows = []
+    for what, has_positions in (
+        ("without positions", order_counts),
+        ("with positions (control)", control_knows_order),
+    ):
+        model = copy.deepcopy(lab.translator.model).double()
+        if not has_positions:
+            bend(model, [{"op": "no_positions"}])
+        rows.append((what, *differences(lab, model, n_sentences)))
+    (_, without, size), (_, with_them, _) = rows
+    verdict = judge(with_them > OTHER * size, without < SAME * size)
+    return conclude(
+        verdict,
+        f"Without positions, {n_sentences} shuffled sentences gave the same vectors as before, only in another "
+        f"order: the largest difference is {without:.1e}, and the vectors' own numbers go up to {size:.1f}."
+        if verdict == SHOWN
+        else f"The largest difference without positions is {without:.1e}, with them {with_them:.1e}.",
+        f"With positions the same shuffling changes the vectors by up to {with_them:.2g}.",
+        ("encoder", "largest difference after shuffling", "largest number"),
+        rows,
+        bars("Largest difference after shuffling", ["without", "with"], {"": [without, with_them]}),
+    )
+
+
+def differences(lab: Lab, model: Transformer, n_sentences: int) -> tuple[float, float]:
+    """The largest difference between the vectors of sentences as they are and shuffled, and the largest number among them."""
+    worst = size = 0.0
+    generator = torch.Generator().manual_seed(1)
+    for pair in grammar(n_sentences):
+        ids = torch.tensor([lab.translator.source_vocabulary.encode(pair.source)])
+        order = torch.randperm(ids.shape[1], generator=generator)
+        plain, shuffled = encode(model, ids), encode(model, ids[:, order])
+        worst = max(worst, float((plain[:, order] - shuffled).abs().max()))
+        size = max(size, float(plain.abs().max()))
+    return worst, size
+
+
+def encode(model: Transformer, ids: Tensor) -> Tensor:
+    """The encoder's vectors."""
+    with torch.inference_mode():
+        return model.encode(ids, torch.ones_like(ids, dtype=torch.bool))

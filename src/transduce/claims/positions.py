@@ -1,0 +1,76 @@
+"""Learned positions do as well as sinusoids (Table 3, E); and what happens beyond the length of training?"""
+
+from transduce.claims import Result, bars, conclude, judge, toy
+from transduce.claims.lab import TEST_SEED, Lab, apart, exam_set, examine, mean
+from transduce.claims.variants import SEEDS, Variants, has_learnt, losses, train_each
+from transduce.inspection.record import bend
+from transduce.model import Transformer
+
+STEPS, SAME = 420, 0.1  # long enough for both to have learnt; share of the loss
+NESTED = ((0, 1), (2, 2), (3, 3))  # phrases within each phrase: as trained, longer, much longer
+
+
+def no_positions(model: Transformer) -> None:
+    """Take positions away."""
+    bend(model, [{"op": "no_positions"}])
+
+
+def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS[:2]) -> Result:
+    """Sinusoids, learned vectors and no positions, from the same seeds; the exam as in training, and with longer sentences."""
+    blind = {"bend": no_positions}
+    variants: Variants = {
+        "sinusoids": {} if sinusoidal else blind,
+        "learned": {"shape": {"positions": "learned", "max_positions": 64}},
+        "none (control)": blind,
+    }
+    variants = {name: {"recipe": {"steps": STEPS}, **changes} for name, changes in variants.items()}
+    exams = train_each(lab, variants, seeds)
+    sines, learned, none = (losses(each) for each in exams.values())
+    models = {
+        name: lab.train(**changes, seed=seeds[0]).translator.model
+        for name, changes in variants.items()
+    }
+    shares = {
+        name: [examine(model, exam_set(150, nested)).pieces for nested in NESTED]
+        for name, model in models.items()
+    }
+    equal = abs(mean(sines) - mean(learned)) < SAME * mean(sines)
+    extrapolates = shares["sinusoids"][1] > 0.9 * shares["sinusoids"][0]
+    needed = apart(sines, none) or apart(learned, none)
+    names = ("as long as in training", "longer", "much longer")
+    words = [
+        [len(pair.source.split()) for pair in toy.sentences(150, TEST_SEED, "held-out", nested)]
+        for nested in NESTED
+    ]
+    meant = [
+        f"{name} ({min(each)} to {max(each)} words)"
+        for name, each in zip(names, words, strict=True)
+    ]
+    beyond = [
+        f"{name.split(' (')[0]} {each[1]:.0%} and {each[2]:.0%}" for name, each in shares.items()
+    ]
+    leads = all(
+        shares["sinusoids"][i] > max(shares[name][i] for name in [*shares][1:]) for i in (1, 2)
+    )
+    return conclude(
+        judge(needed and has_learnt(exams["learned"]), equal, extrapolates),
+        f"On sentences {meant[0]} sinusoids have a loss of {mean(sines):.3f}, learned positions "
+        f"{mean(learned):.3f}: {'nearly the same' if equal else 'not the same'}. Right pieces on sentences that are "
+        f"{meant[1]} and {meant[2]}: {'; '.join(beyond)}. Beyond the trained lengths sinusoids are "
+        f"{'ahead of both' if leads else 'not ahead of both'}, "
+        f"{'and keep what they learnt' if extrapolates else 'but far from what they do within them'}. (Rows of the "
+        "learned table for places never seen in training are still random.)",
+        f"Without any positions the loss is {mean(none):.2f}.",
+        (
+            "positions",
+            "loss, mean of the seeds",
+            "from",
+            "to",
+            *(f"right pieces, {name}" for name in names),
+        ),
+        [
+            (name, mean(losses(each)), min(losses(each)), max(losses(each)), *shares[name])
+            for name, each in exams.items()
+        ],
+        bars("Share of right pieces, by length of the sentences", names, shares),
+    )

@@ -1,0 +1,59 @@
+"""Dropout helps against overfitting; label smoothing hurts perplexity and helps accuracy (Table 3, D; section 5.4)."""
+
+import math
+
+from transduce.claims import Result, bars, compare
+from transduce.claims.lab import Lab, apart, mean
+from transduce.claims.variants import SEEDS, has_learnt, losses, report, train_each
+
+VARIANTS = {
+    "neither": (0.0, 0.0),
+    "dropout 0.1": (0.1, 0.0),
+    "dropout 0.3": (0.3, 0.0),
+    "smoothing 0.1": (0.0, 0.1),
+}
+
+
+def run(
+    lab: Lab, *, n_pairs: int = 250, is_changed: bool = True, seeds: tuple[int, ...] = SEEDS
+) -> Result:
+    """A small model and only 250 sentences to learn from, so that it can learn them by heart; 400 new ones to be examined on."""
+    changed = {
+        name: {
+            "shape": {"dropout": dropout if is_changed else 0.0},
+            "recipe": {"label_smoothing": smoothing if is_changed else 0.0},
+        }
+        for name, (dropout, smoothing) in VARIANTS.items()
+    }
+    exams = train_each(lab, changed, seeds, n_pairs=n_pairs)
+    exact = {name: [exam.sentences for exam in each] for name, each in exams.items()}
+    plain, smooth = losses(exams["neither"]), losses(exams["smoothing 0.1"])
+    found = {
+        "dropout lowers the loss": any(
+            apart(losses(exams[name]), plain) for name in ("dropout 0.1", "dropout 0.3")
+        ),
+        "smoothing raises perplexity": apart(plain, smooth),
+        "smoothing gives more exact sentences": apart(exact["neither"], exact["smoothing 0.1"]),
+    }
+    against = {
+        "dropout raises the loss": apart(plain, losses(exams["dropout 0.1"])),
+        "smoothing lowers perplexity": apart(smooth, plain),
+        "smoothing gives fewer exact sentences": apart(exact["smoothing 0.1"], exact["neither"]),
+    }
+    clear = [name for name, holds in (found | against).items() if holds]
+    missing = [name for name, holds in found.items() if not holds]
+    numbers = [
+        f"{name}: {math.exp(mean(losses(each))):.2f} and {mean(exact[name]):.1%}"
+        for name, each in exams.items()
+    ]
+    return report(
+        compare(any(map(has_learnt, exams.values())), list(found.values()), list(against.values())),
+        f"Clear in every seed: {'; '.join(clear) or 'nothing'}. Claimed and not shown: {'; '.join(missing) or 'nothing'}. "
+        f"Perplexity and exact sentences with {', '.join(numbers)}.",
+        exams,
+        bars(
+            "Share of exact sentences, mean of the seeds",
+            exams,
+            {"": [mean(each) for each in exact.values()]},
+        ),
+    )

@@ -1,0 +1,60 @@
+"""Why scores are divided by sqrt(d_k)."""
+
+import math
+
+import torch
+
+from transduce.claims import Result, conclude, judge, lines
+from transduce.claims.lab import Lab, grammar
+from transduce.inspection.trace import trace
+
+SIZES = (4, 16, 64, 256, 1024)
+N_KEYS, N_DRAWS = 32, 400
+
+
+def run(lab: Lab, *, scaled: bool = True, control_scaled: bool = False) -> Result:
+    """Random queries and keys of unit variance, larger and larger; and the raw scores of the model's own heads."""
+    here, control = (
+        [spread(d_k, is_scaled) for d_k in SIZES] for is_scaled in (scaled, control_scaled)
+    )
+    found = trace(lab.translator, grammar(1)[0].source)
+    raw = [tensor.std().item() for name, tensor in found.tensors.items() if name.endswith(".raw")]
+    root = math.sqrt(found.tensors["enc.0.self.q"].shape[-1])
+    stays = all(0.8 < each[0] < 1.25 for each in here) and here[-1][2] > 0.5 * here[0][2]
+    saturates = control[-1][1] > 0.9 and control[-1][2] < 0.5 * control[0][2]
+    rows: list[tuple[object, ...]] = [
+        (f"d_k {d_k}, {what}", *numbers)
+        for what, values in (("divided", here), ("not divided (control)", control))
+        for d_k, numbers in zip(SIZES, values, strict=True)
+    ]
+    trained = sum(raw) / len(raw) / root
+    rows.append(("trained heads of the model, divided", trained, "", ""))
+    spreads, gradients = (
+        {"divided": [x[place] for x in here], "not": [x[place] for x in control]}
+        for place in (0, 2)
+    )
+    return conclude(
+        judge(saturates, stays),
+        f"Divided by sqrt(d_k), scores spread by {here[0][0]:.2f} at d_k {SIZES[0]} and {here[-1][0]:.2f} at "
+        f"{SIZES[-1]}; the largest weight of {N_KEYS} is {here[-1][1]:.2f} and the softmax still passes a gradient of "
+        f"{here[-1][2]:.3f}. Trained heads are free to spread their scores more: those of this model by "
+        f"{trained:.1f} after the division.",
+        f"Not divided, scores spread by {control[-1][0]:.0f} at d_k {SIZES[-1]}: one key takes "
+        f"{control[-1][1]:.0%} of the weight, and the gradient falls from {control[0][2]:.3f} to {control[-1][2]:.4f}.",
+        ("scores", "spread (standard deviation)", "largest weight", "gradient of the softmax"),
+        rows,
+        lines("Spread of scores, by d_k", SIZES, spreads),
+        lines("Gradient of the softmax, by d_k", SIZES, gradients),
+    )
+
+
+def spread(d_k: int, is_scaled: bool) -> tuple[float, float, float]:
+    """Of random queries and keys: the spread of scores, the mean largest weight, and the mean size of the softmax's Jacobian."""
+    random = torch.Generator().manual_seed(1)
+    q = torch.randn(N_DRAWS, 1, d_k, generator=random)
+    k = torch.randn(N_DRAWS, N_KEYS, d_k, generator=random)
+    scores = (q @ k.transpose(1, 2))[:, 0] / (math.sqrt(d_k) if is_scaled else 1.0)
+    weights = torch.softmax(scores, dim=-1)
+    jacobian = torch.diag_embed(weights) - weights[:, :, None] * weights[:, None, :]
+    largest, size = weights.amax(dim=-1), jacobian.flatten(start_dim=1).norm(dim=1)
+    return scores.std().item(), largest.mean().item(), size.mean().item()

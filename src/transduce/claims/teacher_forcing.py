@@ -1,0 +1,71 @@
+"""All steps of training at once are the steps of decoding one by one."""
+
+import torch
+from torch import Tensor
+
+from transduce.claims import Result, bars, conclude, judge
+from transduce.claims.lab import Lab, grammar
+from transduce.decode.scoring import twin
+from transduce.inspection.record import watch
+from transduce.model import Transformer
+from transduce.text.vocabulary import EOS, SOS
+
+SAME, OTHER = 1e-3, 1e-1
+
+
+def run(
+    lab: Lab, *, mask: bool = True, control_mask: bool = False, n_sentences: int = 20
+) -> Result:
+    """Translate greedily piece by piece with a cache; then give the decoder the whole result at once."""
+    steps = decoded(lab, n_sentences)
+    here, control = (
+        [differ(lab.translator.model, *each, has_mask) for each in steps]
+        for has_mask in (mask, control_mask)
+    )
+    n_steps = sum(target.shape[1] for _, target, _ in steps)
+    return conclude(
+        judge(max(control) > OTHER, max(here) < SAME),
+        f"In {n_sentences} translations, {n_steps} steps, one pass over all pieces gives the logits of the single "
+        f"steps within {max(here):.1e}.",
+        f"Without the mask the one pass sees what it should predict, and the logits differ by up to {max(control):.1f}.",
+        ("one pass over the target", "largest difference of a logit", "steps"),
+        [("with the mask", max(here), n_steps), ("without it (control)", max(control), n_steps)],
+        bars(
+            "Largest difference, by sentence",
+            range(1, n_sentences + 1),
+            {"with the mask": here, "without": control},
+        ),
+    )
+
+
+def decoded(lab: Lab, n_sentences: int) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Source, target and the logits of each step of greedy decoding, a sentence each."""
+    model, found = lab.translator.model, []
+    for pair in grammar(n_sentences):
+        source = torch.tensor([[*lab.translator.source_vocabulary.encode(pair.source), EOS]])
+        with torch.inference_mode():
+            cache, written, rows = (
+                model.start(source, torch.ones_like(source, dtype=torch.bool)),
+                [SOS],
+                [],
+            )
+            while written[-1] != EOS and len(written) < 60:
+                hidden, cache = model.decode(torch.tensor([written[-1:]]), cache)
+                rows.append(model.logits(hidden)[0, 0])
+                written.append(int(rows[-1].argmax()))
+        found.append((source, torch.tensor([written[:-1]]), torch.stack(rows)))
+    return found
+
+
+def differ(
+    model: Transformer, source: Tensor, target: Tensor, steps: Tensor, has_mask: bool
+) -> float:
+    """The largest difference between the logits of the steps and those of one pass."""
+    model = twin(model)
+    watch(model, [] if has_mask else [{"op": "no_mask"}], None)
+    with torch.inference_mode():
+        return float(
+            (model(source, torch.ones_like(source, dtype=torch.bool), target)[0] - steps)
+            .abs()
+            .max()
+        )

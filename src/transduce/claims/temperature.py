@@ -1,0 +1,53 @@
+"""Temperature spreads the next word's distribution or sharpens it, and leaves the best word the best."""
+
+from itertools import pairwise
+
+import torch
+
+from transduce.claims import Result, bars, conclude, judge
+from transduce.claims.lab import Lab, grammar, watched
+from transduce.decode.options import Sampling
+from transduce.decode.sampling import reshape_distribution
+
+TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+def run(lab: Lab, *, applied: bool = True, n_sentences: int = 20) -> Result:
+    """The distributions of all steps of some translations at several temperatures, and translations drawn at each."""
+    logits = torch.cat(
+        [found["logits"] for found in watched(lab.translator.model, lab.answers(n_sentences))]
+    )
+    log_probs = torch.log_softmax(logits, dim=-1)
+    texts = [pair.source for pair in grammar(n_sentences)]
+    greedy = [each.text for each in lab.translator.translate(texts, beam=1)]
+    entropies, kept, equal = [], [], []
+    for temperature in TEMPERATURES:
+        used = temperature if applied else 1.0
+        changed = reshape_distribution(log_probs, used, 0, 1.0)
+        entropies.append(-(changed.exp() * changed).nan_to_num().sum(dim=-1).mean().item())
+        kept.append((changed.argmax(dim=-1) == log_probs.argmax(dim=-1)).float().mean().item())
+        drawn = lab.translator.translate(texts, sampling=Sampling(used, seed=1))
+        equal.append(sum(a.text == b for a, b in zip(drawn, greedy, strict=True)) / len(texts))
+    steps = [b - a for a, b in pairwise(entropies)]
+    plain = -(log_probs.exp() * log_probs).nan_to_num().sum(dim=-1).mean().item()
+    moved = torch.log_softmax(
+        logits + 3.0, dim=-1
+    )  # the control: all scores raised, which says nothing
+    control = -(moved.exp() * moved).nan_to_num().sum(dim=-1).mean().item()
+    is_ordered = min(steps) > 0 and min(kept) == 1
+    names = [f"{temperature:g}" for temperature in TEMPERATURES]
+    return conclude(
+        judge(abs(control - plain) < 1e-3, is_ordered, equal[0] > equal[-1]),
+        f"Over {len(logits)} steps the mean entropy is {entropies[0]:.3f} nats at temperature {TEMPERATURES[0]}, "
+        f"{entropies[2]:.3f} at 1 and {entropies[-1]:.2f} at {TEMPERATURES[-1]:g}; the best piece stays the best in "
+        f"{min(kept):.0%}. Drawn translations equal the greedy one in {equal[0]:.0%}, {equal[2]:.0%} and "
+        f"{equal[-1]:.0%} of sentences.",
+        f"Adding the same number to all scores, unlike dividing them, changes nothing: {control:.3f}.",
+        ("temperature", "mean entropy, nats", "best piece unchanged", "draws equal to greedy"),
+        [
+            *zip(names, entropies, kept, equal, strict=True),
+            ("3 added to all scores (control)", control, 1.0, ""),
+        ],
+        bars("Mean entropy of the next piece, nats, by temperature", names, {"": entropies}),
+        bars("Share of draws equal to greedy search", names, {"": equal}),
+    )

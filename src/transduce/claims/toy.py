@@ -1,0 +1,69 @@
+"""A little language with its translation, on which a model learns in seconds: English word order and Italian agreement.
+
+"the red cat of a girl sees the house often" is "il gatto rosso di una ragazza vede la casa spesso". An adjective follows its
+noun and agrees with it; phrases nest, so that sentences can be made longer than any that were seen.
+"""
+
+import random
+from collections.abc import Iterator
+
+from transduce.grammar import is_held_out
+from transduce.text.corpus import Pair
+
+WORDS = {
+    "nouns": "cat/gatto dog/cane boy/ragazzo horse/cavallo book/libro train/treno girl/ragazza house/casa car/macchina "
+    "flower/rosa queen/regina table/tavola",
+    "adjectives": "red/ross new/nuov white/bianc black/ner small/piccol good/buon tall/alt rich/ricc",
+    "verbs": "sees/vede loves/ama finds/trova hears/sente follows/segue wants/vuole takes/prende has/ha",
+    "adverbs": "often/spesso never/mai today/oggi again/ancora",
+}
+NOUNS, ADJECTIVES, VERBS, ADVERBS = (
+    dict(word.split("/") for word in words.split()) for words in WORDS.values()
+)
+Words = list[tuple[str, str]]
+
+
+def sentences(
+    n: int, seed: int, split: str = "train", nested: tuple[int, int] = (0, 1)
+) -> Iterator[Pair]:
+    """`n` sentences with their alignment; each phrase holds so many others. Some pairs of subject and verb are held out."""
+    rng = random.Random(seed)
+    while n:
+        subject, verb = phrase(rng, rng.randint(*nested)), rng.choice(list(VERBS.items()))
+        parts = [subject, [verb], phrase(rng, rng.randint(*nested))]
+        if is_held_out(f"{subject[-1 if len(subject) < 3 else 1][0]} {verb[0]}") != (
+            split == "held-out"
+        ):
+            continue
+        if rng.random() < 0.5:
+            parts.append([rng.choice(list(ADVERBS.items()))])
+        words = [word for part in parts for word in part]
+        order = italian_order([source for source, _ in words])
+        source, target = (
+            " ".join(source for source, _ in words),
+            " ".join(words[i][1] for i in order),
+        )
+        yield Pair(source, target, tuple(sorted((i, j) for j, i in enumerate(order))))
+        n -= 1
+
+
+def phrase(rng: random.Random, depth: int) -> Words:
+    """A noun with its article and perhaps an adjective, and perhaps another phrase that it belongs to."""
+    source, target = rng.choice(list(NOUNS.items()))
+    is_she = target.endswith("a")
+    article = rng.choice((("the", "la" if is_she else "il"), ("a", "una" if is_she else "un")))
+    middle = []
+    if rng.random() < 0.5:
+        adjective, stem = rng.choice(list(ADJECTIVES.items()))
+        middle.append((adjective, stem + ("a" if is_she else "o")))
+    words = [article, *middle, (source, target)]
+    return [*words, ("of", "di"), *phrase(rng, depth - 1)] if depth else words
+
+
+def italian_order(source: list[str]) -> list[int]:
+    """Which source word stands at each place of the translation: a noun before its adjective."""
+    order = list(range(len(source)))
+    for i, word in enumerate(source):
+        if word in ADJECTIVES:
+            order[i], order[i + 1] = i + 1, i
+    return order

@@ -1,0 +1,1 @@
+"""Engines: how a batch of encoded sentences is searched."""

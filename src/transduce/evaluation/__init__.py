@@ -1,0 +1,1 @@
+"""Score translations and compare systems."""

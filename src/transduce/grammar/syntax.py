@@ -1,0 +1,418 @@
+"""Phrases and clauses of English and Italian, built together from the words of the lexicon.
+
+Alignment is by construction: every word carries the concepts that it expresses, and words that share one are aligned.
+English to Italian is a function. Where English says less than Italian needs, these conventions decide:
+
+- I, you, we, you all, they are masculine in Italian ("I went" is "Sono andato"); "you" is tu, "you all" is voi.
+- friend, doctor, student... are masculine, except where the subject is a woman ("She is a good friend": "buon'amica").
+- Subject pronouns are dropped. The simple past is the passato prossimo; states (be, have, love...) stay in the present.
+- Lo and la elide before a and h (l'amo, l'ho vista), not before i (la incontro); other pronouns never (ti amo).
+- A participle agrees with its subject after essere, with a preceding object pronoun after avere (li ho visti).
+- Bello, buono, grande, piccolo, vecchio, giovane, caro stand before the noun, all other adjectives after it.
+- Close kin in the singular and unmodified take no article with a possessive (mia madre), except with loro.
+"""
+
+from itertools import count
+from typing import Literal, NamedTuple
+
+from transduce.grammar import inflection
+from transduce.grammar import lexicon as lex
+from transduce.grammar.inflection import Gender, definite_article, ending
+from transduce.grammar.lexicon import BE, HAVE, MUST, NOUN, Adjective, Noun, Pronoun, Verb
+from transduce.text.corpus import Pair
+
+Tense = Literal["present", "past"]
+Negation = Literal["", "not", "n't"]
+YES_OR_NO: Literal["yes or no"] = "yes or no"
+
+Concepts = tuple[int, ...]
+_new_concept = count().__next__
+
+
+class Word(NamedTuple):
+    """A word and the concepts it expresses. An Italian word ending in an apostrophe joins the next one (l' + amico)."""
+
+    text: str
+    concepts: Concepts
+
+
+Words = tuple[Word, ...]
+
+
+class Phrase(NamedTuple):
+    """A constituent in both languages, with what agreement needs to know.
+
+    Pronouns have no Italian words of their own: as subjects they are dropped, as objects they are the `clitic`.
+    """
+
+    english: Words
+    italian: Words
+    person: int = 2
+    gender: Gender = "m"
+    clitic: str = ""
+    lemma: str = ""  # its content word, "" for pronouns and names
+    combinations: tuple[str, ...] = ()
+
+    @property
+    def is_plural(self) -> bool:
+        """True for noi, voi, loro and plural nouns."""
+        return self.person > 2
+
+
+NOTHING = Phrase((), ())
+
+
+class Sentence(NamedTuple):
+    """A finished sentence, before spelling. `combinations` names the pairs of content words in a relation."""
+
+    english: Words
+    italian: Words
+    combinations: tuple[str, ...]
+    is_question: bool = False
+
+    def pair(self) -> Pair:
+        """The spelled sentences and their alignment."""
+        english, italian = _spoken(self.english), _spoken(self.italian)
+        end = "?" if self.is_question else ""
+        where: dict[int, list[int]] = {}
+        for j, word in enumerate(italian):
+            for concept in word.concepts:
+                where.setdefault(concept, []).append(j)
+        links = {
+            (i, j)
+            for i, word in enumerate(english)
+            for concept in word.concepts
+            for j in where.get(concept, ())
+        }
+        return Pair(_spelled(english) + end, _spelled(italian) + end, tuple(sorted(links)))
+
+
+def _spoken(words: Words) -> list[Word]:
+    """Elided words joined to the next: l' + amico is l'amico and expresses both."""
+    spoken: list[Word] = []
+    for word in words:
+        if spoken and spoken[-1].text.endswith("'"):
+            elided = spoken.pop()
+            word = Word(elided.text + word.text, elided.concepts + word.concepts)
+        spoken.append(word)
+    return spoken
+
+
+def _spelled(words: list[Word]) -> str:
+    text = " ".join([word.text for word in words])
+    return text[0].upper() + text[1:]
+
+
+def combination(one: str, other: str) -> tuple[str, ...]:
+    """The name of two lemmas in a syntactic relation, whichever it is; nothing if either is not a content word."""
+    if not (one and other):
+        return ()
+    return (f"{one}+{other}" if one < other else f"{other}+{one}",)
+
+
+# ---- Phrases ----
+
+
+def fixed(english: str, italian: str) -> Phrase:
+    """An expression translated as a whole: at home, a casa."""
+    concept = (_new_concept(),)
+    return Phrase(
+        tuple([Word(w, concept) for w in english.split()]),
+        tuple([Word(w, concept) for w in italian.split()]),
+    )
+
+
+def subject_pronoun(pronoun: Pronoun) -> Phrase:
+    """I, you, he...: dropped in Italian."""
+    return fixed(pronoun.subject, "")._replace(person=pronoun.person, gender=pronoun.gender)
+
+
+def object_pronoun(pronoun: Pronoun) -> Phrase:
+    """Me, you, him...: a clitic in Italian."""
+    phrase = fixed(pronoun.object, "")
+    return phrase._replace(person=pronoun.person, gender=pronoun.gender, clitic=pronoun.clitic)
+
+
+def with_pronoun(pronoun: Pronoun) -> Phrase:
+    """With me: con me."""
+    return prepositional("with", "con", fixed(pronoun.object, pronoun.stressed))
+
+
+def anaphor(antecedent: Phrase) -> Phrase:
+    """It, him, her, them, standing for a noun phrase said before, whose gender it has."""
+    is_human = NOUN[antecedent.lemma].kind in ("person", "kin")
+    one = ("him" if antecedent.gender == "m" else "her") if is_human else "it"
+    phrase = fixed("them" if antecedent.is_plural else one, "")
+    clitic = lex.CLITICS[antecedent.gender, antecedent.is_plural]
+    return phrase._replace(
+        person=antecedent.person, gender=antecedent.gender, clitic=clitic, lemma=antecedent.lemma
+    )
+
+
+def name(text: str, gender: Gender) -> Phrase:
+    """Maria: no article."""
+    return fixed(text, text)._replace(gender=gender)
+
+
+def both(first: Phrase, second: Phrase) -> Phrase:
+    """Maria and Luca: plural, feminine only if both are."""
+    link = fixed("and", "e")
+    gender: Gender = "f" if first.gender == second.gender == "f" else "m"
+    english = first.english + link.english + second.english
+    return Phrase(english, first.italian + link.italian + second.italian, 5, gender)
+
+
+def question_word(english: str) -> Phrase:
+    """Where, what, who, why, when."""
+    return fixed(english, lex.QUESTION_WORDS[english])
+
+
+def noun_phrase(
+    noun: Noun,
+    determiner: str,
+    *adjectives: Adjective,
+    plural: bool = False,
+    of_a_woman: bool = False,
+) -> Phrase:
+    """A noun with its determiner and adjectives, built from the noun leftwards: each form depends on the next word."""
+    english_noun, italian_noun, gender = noun.forms(plural, of_a_woman=of_a_woman)
+    concept = (_new_concept(),)
+    english, italian = [Word(english_noun, concept)], [Word(italian_noun, concept)]
+    combinations: tuple[str, ...] = ()
+    for adjective in reversed(adjectives):
+        concept = (_new_concept(),)
+        english.insert(0, Word(adjective.english, concept))
+        if adjective.is_prenominal:
+            italian.insert(0, Word(adjective.form_before(gender, plural, italian[0].text), concept))
+        else:
+            italian.append(Word(adjective.form(gender, plural), concept))
+        combinations += combination(adjective.english, noun.english)
+    is_bare_kin = noun.kind == "kin" and not plural and not adjectives
+    forms = _italian_determiner(determiner, gender, plural, italian[0].text, is_bare_kin)
+    what = fixed(_english_determiner(determiner, plural, english[0].text), forms)
+    words = (*what.english, *english), (*what.italian, *italian)
+    return Phrase(*words, 5 if plural else 2, gender, "", noun.english, combinations)
+
+
+def _english_determiner(determiner: str, plural: bool, following: str) -> str:
+    if determiner == "a" and following[0] in "aeiouEI":
+        return "an"
+    return {"this": "these", "that": "those"}.get(determiner, determiner) if plural else determiner
+
+
+def _italian_determiner(
+    determiner: str, gender: Gender, plural: bool, following: str, is_bare_kin: bool
+) -> str:
+    if determiner == "the":
+        return definite_article(gender, plural, following)
+    if determiner in lex.POSSESSIVES:
+        possessive = lex.POSSESSIVES[determiner][2 * plural + (gender == "f")]
+        if is_bare_kin and determiner != "their":
+            return possessive
+        return f"{definite_article(gender, plural, possessive)} {possessive}"
+    if determiner == "a":
+        return inflection.like_un("un", gender, following)
+    if determiner == "this":
+        return inflection.questo(gender, plural, following)
+    if determiner == "that":
+        return inflection.fused("que", gender, plural, following)
+    if determiner in lex.QUANTIFIERS:
+        return lex.QUANTIFIERS[determiner] + ending(gender, plural)
+    return lex.INVARIABLE_DETERMINERS[determiner]
+
+
+def owned_by(owner: str, owned: Phrase) -> Phrase:
+    """Maria's cat: il gatto di Maria. `owned` begins with "the"."""
+    concept = owned.english[0].concepts
+    english = (Word(f"{owner}'s", concept), *owned.english[1:])
+    return owned._replace(
+        english=english, italian=(*owned.italian, Word("di", concept), Word(owner, concept))
+    )
+
+
+def of(owned: Phrase, owner: Phrase) -> Phrase:
+    """The house of the doctor: la casa del dottore."""
+    tail = prepositional("of", "di", owner)
+    return owned._replace(
+        english=owned.english + tail.english,
+        italian=owned.italian + tail.italian,
+        combinations=owned.combinations
+        + owner.combinations
+        + combination(owned.lemma, owner.lemma),
+    )
+
+
+def prepositional(english: str, italian: str, nominal: Phrase) -> Phrase:
+    """A preposition and its noun phrase; di, in, su and a fuse with the article (del, nello, sull', alle)."""
+    concept = (_new_concept(),)
+    first, *rest = nominal.italian
+    if italian in inflection.FUSING_PREPOSITIONS and first.text in inflection.FUSED_ARTICLE:
+        text = inflection.FUSING_PREPOSITIONS[italian] + inflection.FUSED_ARTICLE[first.text]
+        words: Words = (Word(text, concept + first.concepts), *rest)
+    else:
+        words = (Word(italian, concept), *nominal.italian)
+    return nominal._replace(english=(Word(english, concept), *nominal.english), italian=words)
+
+
+def predicate(subject: Phrase, adjective: Adjective, degree: str = "") -> Phrase:
+    """Very old: molto vecchie, agreeing with the subject."""
+    quality = fixed(adjective.english, adjective.form(subject.gender, subject.is_plural))
+    how = fixed(degree, lex.DEGREES[degree]) if degree else NOTHING
+    return Phrase(
+        how.english + quality.english, how.italian + quality.italian, lemma=adjective.english
+    )
+
+
+# ---- Clauses ----
+
+
+def clause(
+    subject: Phrase,
+    verb: Verb,
+    object: Phrase = NOTHING,
+    *,
+    complement: Phrase = NOTHING,
+    tense: Tense = "present",
+    negation: Negation = "",
+    modal: Verb | None = None,
+    adverb: str = "",
+    time: str = "",
+    time_first: bool = False,
+    asks: Phrase | Literal["yes or no"] | None = None,
+) -> Sentence:
+    """A clause of any shape: a statement, a yes-no question, or a question asking for the phrase `asks`.
+
+    A subject "who" is no inversion, hence not `asks`. "never" is an adverb, not a negation, though Italian adds non.
+    """
+    asked = asks if isinstance(asks, Phrase) else NOTHING
+    when = fixed(time, lex.TIMES[time]) if time else NOTHING
+    first_when, last_when = (when, NOTHING) if time_first else (NOTHING, when)
+    middle = fixed(adverb, lex.MIDDLE_ADVERBS[adverb]) if adverb in lex.MIDDLE_ADVERBS else NOTHING
+    final = fixed(adverb, lex.FINAL_ADVERBS[adverb]) if adverb in lex.FINAL_ADVERBS else NOTHING
+    finite, meaning, denial = _new_concept(), _new_concept(), _new_concept()
+
+    start, rest = _english_verb(
+        verb, modal, subject, tense, negation, asks is not None, (finite, meaning, denial)
+    )
+    english = (
+        first_when.english + asked.english + start + middle.english + rest
+        + object.english + final.english + complement.english + last_when.english
+    )  # fmt: skip
+
+    non = (Word("non", middle.english[0].concepts if adverb == "never" else (denial,)),)
+    dropped = () if subject.italian or not subject.english else subject.english[0].concepts
+    conjugated, *others = _italian_verb(verb, modal, subject, object, tense, (finite, meaning))
+    elides = object.clitic in ("lo", "la") and conjugated.text[0] in "ah"
+    clitic = (
+        (Word("l'" if elides else object.clitic, object.english[0].concepts),)
+        if object.clitic
+        else ()
+    )
+    subject_follows = (
+        asked is not NOTHING and asked.italian[0].text != "perché"
+    )  # Dove dorme il gatto?
+    italian = (
+        first_when.italian + asked.italian + (() if subject_follows else subject.italian)
+        + (non if negation or adverb == "never" else ()) + clitic
+        + (Word(conjugated.text, conjugated.concepts + dropped),) + middle.italian + tuple(others) + final.italian
+        + object.italian + complement.italian + (subject.italian if subject_follows else ()) + last_when.italian
+    )  # fmt: skip
+    if italian[0].text == "dove" and italian[1].text == "è":
+        italian = (Word("dov'", italian[0].concepts), *italian[1:])
+
+    combinations = (
+        subject.combinations + object.combinations + complement.combinations + asked.combinations
+    )
+    if verb.english == "be":
+        combinations += combination(subject.lemma, complement.lemma)
+    else:
+        for companion in (subject.lemma, object.lemma, complement.lemma, asked.lemma):
+            combinations += combination(verb.lemma, companion)
+    is_question = asks is not None or english[0].text == "who"
+    return Sentence(english, italian, combinations, is_question)
+
+
+def _english_verb(
+    verb: Verb,
+    modal: Verb | None,
+    subject: Phrase,
+    tense: Tense,
+    negation: Negation,
+    inverts: bool,
+    concepts: Concepts,
+) -> tuple[Words, Words]:
+    """The subject with the operator (do, does, did, be, must) and not; then what comes after a middle adverb."""
+    finite, meaning, denial = concepts
+    leading = modal or verb
+    base = Word(verb.english, (meaning,))
+    operator = ""
+    rest: Words = (base,)
+    if verb.english == "be":
+        operator, rest = lex.BE_ENGLISH[subject.person], ()
+    elif modal is MUST:
+        operator = "must"
+    elif negation or inverts:
+        operator = "did" if tense == "past" else "does" if subject.person == 2 else "do"
+        if modal:
+            rest = (Word(modal.english, (finite,)), Word("to", (meaning,)), base)
+    else:
+        inflected = (
+            leading.past
+            if tense == "past"
+            else leading.third
+            if subject.person == 2
+            else leading.english
+        )
+        rest = (
+            (Word(inflected, (finite,)), Word("to", (meaning,)), base)
+            if modal
+            else (Word(inflected, (meaning,)),)
+        )
+    if verb.particle:
+        rest += (Word(verb.particle, (meaning,)),)
+    if not operator:
+        return subject.english, rest
+    helper = (
+        Word(operator + "n't", (finite, denial)) if negation == "n't" else Word(operator, (finite,))
+    )
+    no = (Word("not", (denial,)),) if negation == "not" else ()
+    return ((helper, *subject.english, *no) if inverts else (*subject.english, helper, *no)), rest
+
+
+def _italian_verb(
+    verb: Verb,
+    modal: Verb | None,
+    subject: Phrase,
+    object: Phrase,
+    tense: Tense,
+    concepts: Concepts,
+) -> Words:
+    """The finite verb, then the participle or infinitive if there is one."""
+    finite, meaning = concepts
+    if modal:
+        return Word(modal.present[subject.person], (finite,)), Word(verb.infinitive, (meaning,))
+    if tense == "present":
+        return (Word(verb.present[subject.person], concepts),)
+    auxiliary = BE if verb.with_essere else HAVE
+    agrees_with = subject if verb.with_essere else object if object.clitic else NOTHING
+    participle = verb.participle_form(agrees_with.gender, agrees_with.is_plural)
+    return Word(auxiliary.present[subject.person], concepts), Word(participle, (meaning,))
+
+
+def there_is(nominal: Phrase, place: Phrase, *, asks: bool = False) -> Sentence:
+    """There is a cat in the garden: c'è un gatto nel giardino."""
+    exists = fixed("there are", "ci sono") if nominal.is_plural else fixed("there is", "c' è")
+    return Sentence(
+        exists.english[:: -1 if asks else 1] + nominal.english + place.english,
+        exists.italian + nominal.italian + place.italian,
+        nominal.combinations + place.combinations + combination(nominal.lemma, place.lemma),
+        asks,
+    )
+
+
+def coordinate(first: Sentence, second: Sentence) -> Sentence:
+    """Two statements joined by and."""
+    link = fixed("and", "e")
+    english = first.english + link.english + second.english
+    italian = first.italian + link.italian + second.italian
+    return Sentence(english, italian, first.combinations + second.combinations)

@@ -1,0 +1,63 @@
+"""A model as one file that a page can hold: float16 weights, and in the metadata all that reading and writing text takes."""
+
+import json
+from typing import Any
+
+import sentencepiece
+import torch
+from safetensors.torch import save
+
+from transduce.errors import UsageError
+from transduce.model.weights import weights_of
+from transduce.model_folder import ModelFolder
+from transduce.text.vocabulary import Vocabulary
+
+FORMAT = 1
+MOST_PARAMETERS = 8_000_000  # more make a page of more than about 21 MB
+
+
+def pack_weights(folder: ModelFolder) -> bytes:
+    """The weights under the names of model.safetensors; `transduce.model` in the metadata has settings and pieces as JSON.
+
+    Pieces are `[piece, score]`, and `[piece, score, "byte"]`; their number is their id.
+    """
+    weights = weights_of(folder.model)
+    n_parameters = sum(weight.numel() for weight in weights.values())
+    if n_parameters > MOST_PARAMETERS:
+        raise UsageError(
+            f"this model has {n_parameters / 1e6:.1f} million parameters, a page holds at most {MOST_PARAMETERS / 1e6:.0f} "
+            "million: leave out --with-model, or use transduce serve"
+        )
+    config, kind = folder.config, folder.config.text.kind
+    about: dict[str, Any] = {
+        "format": FORMAT,
+        "model": config.model.model_dump()
+        | {"d_k": config.model.key_size, "d_v": config.model.value_size},
+        "decode": config.decode.model_dump(),
+        "normalization": config.text.normalization,
+        "fingerprint": folder.fingerprint,
+        "source": _pieces(folder.source_vocabulary, kind),
+        "words": None if folder.words is None else sorted(folder.words),
+    }
+    if folder.target_vocabulary != folder.source_vocabulary:
+        about["target"] = _pieces(folder.target_vocabulary, kind)
+    return save(
+        {name: weight.to("cpu", torch.float16).contiguous() for name, weight in weights.items()},
+        {"transduce.model": json.dumps(about, ensure_ascii=False, separators=(",", ":"))},
+    )
+
+
+def _pieces(vocabulary: Vocabulary, kind: str) -> dict[str, Any]:
+    """A vocabulary as JSON."""
+    reader = sentencepiece.SentencePieceProcessor(model_proto=vocabulary.model)
+    listed = []
+    for i in range(len(vocabulary)):
+        score = float(f"{reader.get_score(i):.9g}")  # nine digits tell float32 apart
+        entry: list[Any] = [reader.id_to_piece(i), score]
+        listed.append([*entry, "byte"] if reader.is_byte(i) else entry)
+    first = reader.encode("a", out_type=str)[0]
+    return {
+        "kind": kind,
+        "dummy_prefix": first.startswith("▁") or first == "<0xE2>",
+        "pieces": listed,
+    }

@@ -1,0 +1,93 @@
+"""`transduce info`: the shape of a model and its parameters by part."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transduce.config import ModelConfig, resolve
+from transduce.model.transformer import count_parameters
+from transduce.model.weights import build
+from transduce.model_folder import BUILTIN, load_model
+from transduce.presets import PAPER_MILLIONS
+from transduce.presets import preset as preset_settings
+
+PAPER_PIECES = 37_000  # "about 37000", section 5.1
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A model in numbers: its shape, its parameters by part, and remarks."""
+
+    name: str
+    config: ModelConfig
+    parameters: dict[str, int]
+    remarks: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "name": self.name,
+            "model": self.config.model_dump(),
+            "parameters": self.parameters,
+            "total": sum(self.parameters.values()),
+            "remarks": self.remarks,
+        }
+
+    def as_text(self) -> str:
+        """For people."""
+        c = self.config
+        lines = [
+            f"{self.name}: {c.kind}, {c.n_layers} layers, d_model {c.d_model}, d_ff {c.d_ff}, {c.n_heads} heads, "
+            f"d_k {c.key_size}, d_v {c.value_size}, dropout {c.dropout}, {c.norm}-norm, {c.positions} positions, "
+            f"{c.vocab_size:,} pieces",
+            *(f"  {part:<28} {count:>13,}" for part, count in self.parameters.items()),
+            f"  {'total':<28} {sum(self.parameters.values()):>13,}",
+            *self.remarks,
+        ]
+        return "\n".join(lines)
+
+
+def describe_preset(name: str, vocab_size: int) -> Description:
+    """A preset with a vocabulary of so many pieces. No weight is allocated."""
+    config = resolve(preset_settings(name), {"model": {"vocab_size": vocab_size}}).model
+    with torch.device("meta"):
+        parameters = count_parameters(build(config))
+    total = sum(parameters.values())
+    remarks: tuple[str, ...] = ()
+    if name in PAPER_MILLIONS:
+        printed = PAPER_MILLIONS[name]
+        needed = vocab_size + (printed * 1_000_000 - total) / config.d_model
+        remarks = (
+            f"Table 3 prints {printed} million for this row; here it is {total / 1e6:.1f}. "
+            f"The printed number would need a vocabulary of about {needed:,.0f} pieces.",
+            'The paper says "about 37000" (section 5.1); the rows of (B) and (C) all fit about 41,000, and big about 35,900.',
+        )
+    return Description(name, config, parameters, remarks)
+
+
+def describe_model(path: Path | None) -> Description:
+    """A trained model, with what its card tells."""
+    folder = load_model(path or BUILTIN)
+    card = folder.card
+    remarks = [
+        f"vocabulary: {folder.config.text.kind}, {'joint' if folder.config.text.joint else 'one for each side'}"
+    ]
+    remarks += [
+        f"{key.replace('_', ' ')}: {_shown(value)}"
+        for key, value in card.items()
+        if not isinstance(value, dict)
+    ]
+    return Description(
+        str(path or "built-in en-it"),
+        folder.config.model,
+        count_parameters(folder.model),
+        tuple(remarks),
+    )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,1 @@
+"""Self-contained HTML pages: what they share, and one file per page."""

@@ -1,0 +1,120 @@
+"""report.html: how a training goes, as one page that needs nothing else. Made anew from metrics.jsonl at each validation."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from transduce.reports.html import (
+    Html,
+    Series,
+    bar_chart,
+    details,
+    element,
+    line_chart,
+    page,
+    table,
+    tiles,
+)
+from transduce.training.loop import N_CLASSES, WORDS_EACH
+
+Rows = Sequence[Mapping[str, Any]]
+MOST_POINTS = 400  # of a line: more cannot be told apart
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The rows of metrics.jsonl; a last one that is not finished is left out."""
+    rows = path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []
+    return [json.loads(row) for row in rows]
+
+
+def training_page(name: str, rows: Rows, facts: Mapping[str, object], settings: str) -> str:
+    """The whole page: where the training stands, its curves, what it made of one sentence, what it was given."""
+    return page(f"{name}: training", *_parts(name, rows, facts, settings))
+
+
+def _parts(name: str, rows: Rows, facts: Mapping[str, object], settings: str) -> Iterator[Html]:
+    steps, validations = (
+        [row for row in rows if "loss" in row],
+        [row for row in rows if "valid_loss" in row],
+    )
+    yield element("h1", name)
+    yield element("p", "Training report", style="quiet")
+    yield tiles(_summary(steps, validations))
+    yield element("h2", "Curves, by step")
+    yield element("div", *_charts(steps, validations), style="charts")
+    if validations:
+        yield element("h2", "One text, as the model renders it")
+        yield element("p", validations[-1]["sample"][0], style="quiet")
+        shown = [
+            (row["step"], f"{row['valid_loss']:.3f}", row["sample"][1])
+            for row in _thin(validations, 25)
+        ]
+        yield table(["step", "validation loss", "what it wrote"], shown, numbers=(0, 1))
+        if hardest := validations[-1].get("hardest"):
+            yield element("h2", "The worst sentences of the last validation")
+            worst = [(f"{chrf:.0f}", *texts) for chrf, *texts in hardest]
+            yield table(["chrF", "source", "what it wrote", "reference"], worst, numbers=(0,))
+    yield element("h2", "What it was given")
+    yield table(["", ""], [(key, value) for key, value in facts.items()])
+    yield details("All settings", element("pre", settings))
+
+
+def _summary(steps: Rows, validations: Rows) -> Iterator[tuple[object, object]]:
+    if steps:
+        yield f"{steps[-1]['step']:,}", "steps"
+        yield f"{steps[-1]['tokens_per_second']:,.0f}", "pieces a second, lately"
+    if validations:
+        best = min(validations, key=lambda row: float(row["valid_loss"]))
+        yield f"{best['valid_loss']:.3f}", f"lowest validation loss (step {best['step']:,})"
+        for key, label in (
+            ("valid_bleu", "BLEU, greedy, at the last validation"),
+            ("valid_perplexity", "perplexity"),
+        ):
+            if key in validations[-1]:
+                yield f"{validations[-1][key]:.2f}", label
+
+
+def _charts(steps: Rows, validations: Rows) -> Iterator[Html]:
+    few = _thin(steps, MOST_POINTS)
+    if steps:
+        yield _curve("Loss in training, smoothed targets", few, "loss")
+    if validations:
+        yield _curve("Validation loss", validations, "valid_loss")
+        for key in validations[-1]:
+            if key.startswith("valid_") and key != "valid_loss":
+                name = key.removeprefix("valid_").replace("_", " ").capitalize()
+                yield _curve("BLEU, greedy" if key == "valid_bleu" else name, validations, key)
+    if steps:
+        yield _curve("Learning rate", few, "rate")
+        yield _curve("Pieces a second", few, "tokens_per_second")
+    if validations and validations[-1].get("lengths"):
+        yield _lengths(validations[-1]["lengths"])
+
+
+def _curve(title: str, rows: Rows, key: str) -> Html:
+    values = [float(row.get(key, math.nan)) for row in rows]
+    return line_chart(title, [float(row["step"]) for row in rows], [Series(key, values)])
+
+
+def _lengths(lengths: Mapping[str, Sequence[int]]) -> Html:
+    """How many references and translations have how many words."""
+    n_classes = max(
+        (i + 1 for counts in lengths.values() for i, n in enumerate(counts) if n), default=1
+    )
+    names = [f"{WORDS_EACH * i} to {WORDS_EACH * (i + 1) - 1} words" for i in range(N_CLASSES - 1)]
+    names = [*names, f"{WORDS_EACH * (N_CLASSES - 1)} words and more"][:n_classes]
+    series = [Series(name, counts[:n_classes]) for name, counts in lengths.items()]
+    return bar_chart(
+        "Sentences by words, last validation",
+        names,
+        series,
+        [(i, str(WORDS_EACH * i)) for i in range(n_classes)],
+    )
+
+
+def _thin(rows: Rows, most: int) -> Rows:
+    """At most so many rows, evenly, the last one among them."""
+    every = -(-len(rows) // most) or 1
+    return [row for i, row in enumerate(rows) if (len(rows) - 1 - i) % every == 0]

@@ -1,0 +1,1 @@
+"""What happens while a model trains: one file per callback."""

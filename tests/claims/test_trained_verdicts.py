@@ -1,0 +1,232 @@
+"""The verdicts of experiments that train: every one of them follows from the numbers, and changes with the cause."""
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from transduce.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, claims
+from transduce.claims.lab import Exam, Lab
+
+UNTRAINED = 0.02  # of the steps: models that have learnt nothing yet
+TRAINED = [name for name, claim in claims().items() if not claim.is_fast]
+
+
+@pytest.fixture(scope="module")
+def untrained() -> Lab:
+    return Lab(effort=UNTRAINED)
+
+
+@pytest.fixture(scope="module")
+def lab() -> Lab:
+    return Lab()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["positions", "heads", "key_size", "depth_width", "regularisation", "warmup", "residuals"],
+)
+def test_models_that_have_learnt_nothing_show_nothing(name: str, untrained: Lab) -> None:
+    result = claims()[name].run(untrained, seeds=(1,))
+    assert result.verdict == NOT_HERE
+    assert all(len(row) == len(result.headers) for row in result.rows)
+
+
+def test_one_letter_cannot_tell_an_lstm_from_a_transformer_that_learnt_nothing(
+    untrained: Lab,
+) -> None:
+    assert claims()["recall"].run(untrained, lengths=(2, 3)).verdict == NOT_HERE
+
+
+def test_heads_that_learnt_nothing_do_not_resolve_anything(untrained: Lab) -> None:
+    assert claims()["resolution"].run(untrained).verdict == NOT_HERE
+
+
+def test_a_beam_of_one_finds_nothing_better(untrained: Lab) -> None:
+    assert claims()["beam"].run(untrained, widths=(1, 1), n_sentences=5).verdict == REFUTED
+    assert claims()["beam"].run(untrained, widths=(1, 4), n_sentences=5).verdict == IN_PART
+
+
+@pytest.mark.parametrize(
+    ("gained", "lost", "verdict"),
+    [(5, 0, SHOWN), (4, 0, IN_PART), (8, 2, IN_PART), (9, 2, SHOWN), (0, 5, IN_PART)],
+)
+def test_a_beam_helps_in_full_if_a_coin_would_not_gain_as_much(
+    gained: int, lost: int, verdict: str, untrained: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact = {1: [False] * gained + [True] * lost, 8: [True] * gained + [False] * lost}
+
+    def searched(
+        translator: object, pairs: object, beam: int
+    ) -> tuple[float, float, float, list[bool]]:
+        return 0.1 * (beam > 1), 0.5, 0.5, exact[beam]
+
+    monkeypatch.setattr(import_module("transduce.claims.beam"), "searched", searched)
+    assert claims()["beam"].run(untrained, widths=(1, 8)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("near", "far", "far_in_the_end", "verdict"),
+    [
+        (1.0, 0.1, 0.1, SHOWN),
+        (1.0, 0.1, 0.7, IN_PART),
+        (1.0, 1.0, 1.0, REFUTED),
+        (0.5, 0.1, 0.1, NOT_HERE),
+    ],
+)
+def test_what_more_training_brings_back_was_not_lost(
+    near: float,
+    far: float,
+    far_in_the_end: float,
+    verdict: str,
+    lab: Lab,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def recalled(model: object, n: int, steps: int, rate: float) -> float:
+        is_lstm = type(model).__name__ == "Seq2Seq"
+        return 1.0 if not is_lstm else near if n == 2 else far if steps == 500 else far_in_the_end
+
+    monkeypatch.setattr(import_module("transduce.claims.recall"), "recalled", recalled)
+    assert claims()["recall"].run(lab, lengths=(2, 16)).verdict == verdict
+
+
+def test_where_the_control_has_not_learnt_the_rate_may_be_the_trouble(
+    untrained: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warmup = import_module("transduce.claims.warmup")
+    exams = [[Exam(0.1, 1.0, 1.0)], [Exam(3.0, 0.2, 0.0)], [Exam(1.0, 0.5, 0.02)]]
+    monkeypatch.setattr(
+        warmup, "train_each", lambda lab, variants, seeds: dict(zip(variants, exams, strict=True))
+    )
+    result = claims()["warmup"].run(untrained)
+    assert result.verdict == IN_PART
+    assert result.control.endswith(
+        "(2% exact): it has not learnt, so the rate itself may be too high."
+    )
+
+
+def test_averages_of_models_that_are_all_alike_are_no_better() -> None:
+    lab = Lab(effort=0.25)
+    assert claims()["averaging"].run(lab, seeds=(1,), averaged=False).verdict == NOT_HERE
+
+
+def feed(
+    monkeypatch: pytest.MonkeyPatch,
+    lab: Lab,
+    name: str,
+    losses: Sequence[Sequence[float]],
+    **exact: Sequence[float],
+) -> Result:
+    """Run an experiment whose models have these losses (a row each variant, a number each seed), whatever they were trained to."""
+
+    def train_each(
+        lab: Lab, variants: Mapping[str, Any], seeds: Sequence[int], **common: Any
+    ) -> dict[str, list[Exam]]:
+        found = {}
+        for variant, row in zip(variants, losses, strict=True):
+            right = exact.get(variant.replace(" ", "_").replace(".", ""), [0.5] * len(row))
+            found[variant] = [
+                Exam(loss, 1.0, share) for loss, share in zip(row, right, strict=True)
+            ]
+        return found
+
+    monkeypatch.setattr(import_module(f"transduce.claims.{name}"), "train_each", train_each)
+    return claims()[name].run(lab)
+
+
+LOW, MIDDLE, HIGH = [0.1, 0.2, 0.3], [0.25, 0.35, 0.45], [0.5, 0.6, 0.7]
+
+
+@pytest.mark.parametrize(
+    ("name", "losses", "verdict"),
+    [
+        ("heads", [HIGH, LOW, LOW, HIGH], SHOWN),
+        ("heads", [MIDDLE, LOW, LOW, HIGH], IN_PART),
+        ("heads", [LOW, MIDDLE, LOW, MIDDLE], NOT_HERE),
+        ("heads", [LOW, HIGH, HIGH, HIGH], REFUTED),
+        ("key_size", [LOW, HIGH, HIGH, HIGH], SHOWN),
+        ("key_size", [LOW, MIDDLE, HIGH, HIGH], IN_PART),
+        ("key_size", [LOW, MIDDLE, LOW, MIDDLE], NOT_HERE),
+        ("key_size", [HIGH, MIDDLE, LOW, HIGH], REFUTED),
+        ("depth_width", [MIDDLE, HIGH, HIGH, HIGH, [0.1], [0.1], [0.1]], SHOWN),
+        ("depth_width", [MIDDLE, HIGH, HIGH, LOW, LOW, LOW, LOW], IN_PART),
+        ("depth_width", [MIDDLE, LOW, LOW, LOW, LOW, LOW, LOW], NOT_HERE),
+        ("depth_width", [MIDDLE, [0.1], LOW, LOW, LOW, LOW, LOW], REFUTED),
+    ],
+)
+def test_a_verdict_follows_from_what_every_seed_shows(
+    name: str, losses: list[list[float]], verdict: str, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert feed(monkeypatch, lab, name, losses).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("name", "losses", "verdict"),
+    [
+        ("warmup", [LOW, [0.9], LOW], SHOWN),
+        ("warmup", [LOW, HIGH, HIGH], IN_PART),
+        ("warmup", [LOW, MIDDLE, LOW], NOT_HERE),
+        ("warmup", [HIGH, LOW, LOW], REFUTED),
+        ("residuals", [LOW, HIGH, HIGH], SHOWN),
+        ("residuals", [LOW, MIDDLE, HIGH], IN_PART),
+        ("residuals", [LOW, MIDDLE, MIDDLE], NOT_HERE),
+        ("residuals", [HIGH, LOW, HIGH], REFUTED),
+    ],
+)
+def test_the_verdict_on_a_part_of_training_follows_from_the_losses(
+    name: str,
+    losses: list[list[float]],
+    verdict: str,
+    untrained: Lab,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert feed(monkeypatch, untrained, name, losses).verdict == verdict
+
+
+def test_dropout_and_smoothing_are_judged_apart(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    more, less = {"smoothing_01": [0.8, 0.8, 0.9]}, {"smoothing_01": [0.1, 0.2, 0.2]}
+    name = "regularisation"
+    assert feed(monkeypatch, lab, name, [MIDDLE, [0.1] * 3, LOW, HIGH], **more).verdict == SHOWN
+    assert feed(monkeypatch, lab, name, [MIDDLE, [0.1] * 3, LOW, HIGH]).verdict == IN_PART
+    assert feed(monkeypatch, lab, name, [MIDDLE, MIDDLE, MIDDLE, MIDDLE]).verdict == NOT_HERE
+    assert (
+        feed(monkeypatch, lab, name, [MIDDLE, HIGH, HIGH, LOW[:2] + LOW[:1]], **less).verdict
+        == REFUTED
+    )
+
+
+SLOW: dict[str, tuple[dict[str, Any], str]] = {  # the cause taken away, and the verdict
+    "resolution": ({"wanted": (1,)}, REFUTED),
+    "positions": ({"sinusoidal": False, "seeds": (1, 2)}, REFUTED),
+    "key_size": ({"sizes": (8,), "seeds": (1, 2)}, NOT_HERE),
+    "depth_width": ({"is_size_changed": False, "seeds": (1, 2)}, NOT_HERE),
+    "regularisation": ({"is_changed": False, "seeds": (1, 2)}, NOT_HERE),
+    "residuals": ({"removed": False, "seeds": (1,)}, NOT_HERE),
+    "averaging": ({"averaged": False}, NOT_HERE),
+    "recall": ({"both_attend": True, "lengths": (2, 8)}, REFUTED),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_at_a_low_rate_a_warm_up_is_not_needed(lab: Lab) -> None:
+    assert claims()["warmup"].run(lab, peak=0.001).verdict != SHOWN
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", SLOW)
+def test_with_its_cause_taken_away_a_trained_claim_is_not_shown(name: str, lab: Lab) -> None:
+    cause, verdict = SLOW[name]
+    result = claims()[name].run(lab, **cause)
+    assert result.verdict == verdict, f"{result.says} {result.control}"
+
+
+def test_every_claim_has_a_test_that_changes_its_verdict() -> None:
+    from tests.claims.test_verdicts import FLIPS
+
+    fed = {"heads", "key_size", "depth_width", "regularisation"}
+    small = {"recall", "resolution", "beam", "averaging"}
+    assert {*FLIPS, *SLOW, *fed, *small, "warmup"} == set(claims())
+    assert all(len({verdict for _, verdict in flips}) > 1 for _, flips in FLIPS.values())

@@ -1,0 +1,87 @@
+"""Every verdict can change: with its cause taken away, or its control, an experiment says something else."""
+
+from typing import Any
+
+import pytest
+
+from transduce.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, VERDICTS, claims
+from transduce.claims.lab import Lab, apart
+
+# The arguments that make an experiment small, and what it says as it is and with a cause or a control taken away.
+FLIPS: dict[str, tuple[dict[str, Any], list[tuple[dict[str, Any], str]]]] = {
+    "permutation": (
+        {"n_sentences": 3},
+        [
+            ({}, SHOWN),
+            ({"order_counts": True}, REFUTED),
+            ({"control_knows_order": False}, NOT_HERE),
+        ],
+    ),
+    "no_parameters": (
+        {"n_sentences": 100},
+        [({}, SHOWN), ({"meaningful": False}, REFUTED), ({"control_meaningful": True}, NOT_HERE)],
+    ),
+    "causal_mask": (
+        {},
+        [({}, SHOWN), ({"mask": False}, REFUTED), ({"control_mask": True}, NOT_HERE)],
+    ),
+    "scale": (
+        {},
+        [({}, SHOWN), ({"scaled": False}, REFUTED), ({"control_scaled": True}, NOT_HERE)],
+    ),
+    "path_length": ({}, [({}, SHOWN), ({"window": 3}, REFUTED), ({"recurrent": False}, NOT_HERE)]),
+    "sequential_steps": (
+        {"tries": 1},
+        [({}, SHOWN), ({"one_by_one": True}, REFUTED), ({"control_waits": False}, NOT_HERE)],
+    ),
+    "quadratic_cost": (
+        {},
+        [({}, SHOWN), ({"window": 16}, REFUTED), ({"control_window": None}, NOT_HERE)],
+    ),
+    "sinusoids": (
+        {},
+        [({}, SHOWN), ({"table": "random"}, REFUTED), ({"control_table": "sinusoids"}, NOT_HERE)],
+    ),
+    "teacher_forcing": (
+        {"n_sentences": 3},
+        [({}, SHOWN), ({"mask": False}, REFUTED), ({"control_mask": True}, NOT_HERE)],
+    ),
+    "temperature": ({"n_sentences": 5}, [({}, SHOWN), ({"applied": False}, REFUTED)]),
+    "alignment": ({"n_sentences": 20}, [({}, SHOWN), ({"shift": 1}, REFUTED)]),
+    "diagonal": ({"n_sentences": 5}, [({}, REFUTED), ({"trained": False}, SHOWN)]),
+    "heads_removed": ({"n_sentences": 12}, [({}, IN_PART), ({"muted": False}, NOT_HERE)]),
+    "context": ({}, [({}, SHOWN), ({"attention": False}, REFUTED)]),
+    "similar_words": (
+        {},
+        [({}, IN_PART), ({"meaningful": False}, REFUTED)],
+    ),
+    "layers": (
+        {"n_sentences": 5},
+        [({}, SHOWN), ({"early": False}, IN_PART), ({"early": False, "exchanged": False}, REFUTED)],
+    ),
+    "closest_word": ({"n_sentences": 5}, [({}, SHOWN), ({"shared": False}, REFUTED)]),
+}
+
+
+@pytest.fixture(scope="module")
+def lab() -> Lab:
+    return Lab()
+
+
+@pytest.mark.parametrize("name", FLIPS)
+def test_a_verdict_changes_with_its_cause_and_with_its_control(name: str, lab: Lab) -> None:
+    small, flips = FLIPS[name]
+    claim = claims()[name]
+    for cause, verdict in flips:
+        result = claim.run(lab, **small, **cause)
+        assert result.verdict == verdict, f"{cause}: {result.says} {result.control}"
+        assert result.verdict in VERDICTS
+        assert all(len(row) == len(result.headers) for row in result.rows)
+        for plot in result.plots:
+            assert {len(series.values) for series in plot.series} == {len(plot.labels)}
+
+
+def test_a_difference_is_what_every_seed_shows() -> None:
+    assert apart([1.0, 2.0], [2.5, 3.0])
+    assert not apart([1.0, 2.6], [2.5, 3.0])
+    assert not apart([1.0], [1.0])

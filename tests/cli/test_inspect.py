@@ -1,0 +1,168 @@
+"""`transduce inspect` as people type it."""
+
+import json
+import re
+import xml.etree.ElementTree
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_main import SHORT, TINY
+from tests.commands import Run
+from transduce.cli.inspect import find_film
+from transduce.decode.load import load
+from transduce.inspection.trace import trace
+
+TEXT = "I love you very much"
+
+
+def test_left_alone_it_shows_the_steps_and_the_alignment(transduce: Run) -> None:
+    code, out, err = transduce("inspect", TEXT)
+    assert (code, err) == (0, "")
+    assert out.startswith("I love you very much -> Ti amo molto")
+    for said in (
+        "molto 90 %",
+        "(align.attention)",
+        "(align.occlusion)",
+        "(align.gradient)",
+        "molto    0    0   0  100",
+        "got 90 %",
+    ):
+        assert said in out
+    assert "\x1b" not in out
+
+
+def test_json_has_the_meta_and_the_names_or_the_numbers_of_a_view(transduce: Run) -> None:
+    own = trace(load(engine="torch"), TEXT, beam=2)
+    found = json.loads(transduce("inspect", TEXT, "--json", "--beam", 2)[1])
+    assert found["meta"].keys() == own.meta.keys()
+    assert [step["chosen"] for step in found["meta"]["steps"]] == [
+        step["chosen"] for step in own.meta["steps"]
+    ]
+    assert {"name": "dec.1.cross.weights", "shape": [4, 4, 6]} in found["tensors"]
+    [_, heads] = json.loads(
+        transduce("inspect", TEXT, "--json", "--view", "heads", "--layer", 1, "--head", 3)[1]
+    )
+    assert heads["title"] == "layer 2 head 4"
+    assert heads["columns"] == ["I", "love", "you", "very", "much", "[EOS]"]
+    for row, wanted in zip(heads["values"], own["dec.1.cross.weights"][3].tolist(), strict=True):
+        assert row == pytest.approx(wanted, abs=1e-5)
+
+
+def test_edits_are_made(transduce: Run) -> None:
+    word, force = (
+        '{"op": "replace", "word": 1, "with": "see"}',
+        '{"op": "force", "step": 1, "piece": 2}',
+    )
+    assert "-> Ti vedo molto" in transduce("inspect", TEXT, "--edit", word)[1]
+    assert "-> Ti\n" in re.sub(
+        " +\n", "\n", transduce("inspect", TEXT, "--edit", word, "--edit", force)[1]
+    )
+
+
+def test_a_picture_is_whole_and_fetches_nothing(
+    transduce: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    code, out, _ = transduce("inspect", TEXT, "--view", "heads", "--svg", tmp_path / "x.svg")
+    picture = (tmp_path / "x.svg").read_text()
+    assert (code, out) == (0, "")
+    xml.etree.ElementTree.fromstring(picture)
+    assert "url(http" not in picture
+    assert "@font-face" not in picture
+    assert 'fill="#2166ac"' in picture  # a weight of 1 is the full blue
+
+
+def test_the_page_is_one_file_with_branches_and_with_the_model_if_asked(
+    transduce: Run, tmp_path: Path
+) -> None:
+    code, out, err = transduce("inspect", TEXT, "--html", tmp_path / "out.html")
+    assert (code, out, err) == (0, "", f"transduce: wrote {tmp_path / 'out.html'}\n")
+    page = (tmp_path / "out.html").read_text()
+    assert len(page) <= 2_000_000
+    assert re.search(r"(src|href)=.?https?:", page) is None
+    assert (
+        page.count('class="branch"') == 3 + 4
+    )  # without positions, scaling, mask, and without each head of one attention
+    assert 'base64" id="weights"' not in page
+    transduce("inspect", TEXT, "--html", tmp_path / "out.html", "--with-model")
+    assert 'base64" id="weights"' in (tmp_path / "out.html").read_text()
+
+
+def test_a_word_never_seen_and_a_character_without_a_piece_are_said(transduce: Run) -> None:
+    code, out, err = transduce("inspect", "I love xyzzy \u2603")
+    assert code == 0
+    assert out.rstrip().splitlines()[-1].strip()
+    assert err.splitlines() == [
+        "transduce: not in the training text, so perhaps mistranslated: xyzzy, \u2603",
+        "transduce: characters the model never learnt: \u2603",
+    ]
+
+
+def test_the_page_of_a_run_has_its_film(
+    transduce: Run, write_corpus: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    source, target = write_corpus()
+    assert (
+        transduce("train", tmp_path / "run", "--source", source, "--target", target, *TINY, *SHORT)[
+            0
+        ]
+        == 0
+    )
+    more = ("--beam", 1, "--with-model", "--html", tmp_path / "out.html")
+    assert transduce("inspect", "We sleep", "-m", tmp_path / "run", *more)[0] == 0
+    assert 'base64" id="film"' in (tmp_path / "out.html").read_text()
+    assert (
+        find_film(tmp_path / "run" / "model")
+        == (tmp_path / "run" / "film.safetensors").read_bytes()
+    )
+    assert find_film(None) is None
+
+
+def test_a_language_model_can_be_looked_into(transduce: Run, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("The cat sleeps. The dog runs.\n" * 60)
+    more = (*TINY, *SHORT, "--set", "model.window=32", "--set", "text.kind=char")
+    assert transduce("train", tmp_path / "lm", "--text", tmp_path / "text", *more)[0] == 0
+    code, out, _ = transduce(
+        "inspect", "The cat", "-m", tmp_path / "lm", "--view", "heads", "--view", "steps"
+    )
+    assert code == 0
+    assert "layer 1 head 1" in out
+    assert transduce("inspect", "The cat", "-m", tmp_path / "lm")[1].startswith(
+        "The cat -> The cat"
+    )
+    assert (
+        transduce("inspect", "The cat", "-m", tmp_path / "lm", "--html", tmp_path / "lm.html")[0]
+        == 0
+    )
+
+
+def test_every_mistake_is_one_line(transduce: Run, tmp_path: Path) -> None:
+    for arguments, wanted_code, wanted in (
+        (
+            (TEXT, "--view", "dreams"),
+            2,
+            "--view dreams: there are tokens, positions, heads, scores, ",
+        ),
+        ((TEXT, "--with-model"), 2, "--with-model puts the model into the page: add --html FILE"),
+        ((TEXT, "--svg", "x.svg", "--json"), 2, "--svg draws and --json prints: give one of them"),
+        ((TEXT, "--edit", "{"), 2, "--edit '{' is not JSON: "),
+        ((TEXT, "--edit", "[]"), 2, 'an edit is an object like {"op": "no_mask"}, not []'),
+        ((TEXT, "--edit", '{"op": "paint"}'), 2, "unknown edit 'paint'; known: mute, "),
+        ((TEXT, "--view", "heads", "--layer", 9), 2, "--layer 9: here they go from 0 to 1"),
+        ((TEXT, "--kind", "soft"), 2, "'soft' is not one of"),
+        (
+            (TEXT, "--html", tmp_path / "no" / "x.html"),
+            73,
+            f"cannot create {tmp_path / 'no' / 'x.html'}: No such file",
+        ),
+        ((TEXT, "-m", tmp_path / "gone"), 66, "no model folder"),
+        (("",), 2, "the text is blank: there is nothing to look into"),
+        ((f"{TEXT} " * 30,), 65, "at most 128 can be looked into"),
+        ((), 2, "Missing argument 'text'"),
+    ):
+        code, out, err = transduce("inspect", *arguments)
+        assert code == wanted_code, err
+        assert wanted in err
+        assert out == ""

@@ -1,0 +1,392 @@
+"""The CTranslate2 engine: converted once and checked, never into the model folder, and honest about what it cannot do."""
+
+import copy
+import gc
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from transduce.config import DecodeConfig, ModelConfig
+from transduce.convert import ctranslate2_cache as converted
+from transduce.convert.ctranslate2 import POSITIONS, convert
+from transduce.convert.ctranslate2_cache import cache_folder
+from transduce.decode.engines import ctranslate2 as fast
+from transduce.decode.engines.ctranslate2 import FastEngine, why_not_fast
+from transduce.decode.engines.torch import TorchEngine
+from transduce.decode.options import How, Sampling
+from transduce.decode.sentences import Hypothesis, Sentence
+from transduce.decode.translator import Translator
+from transduce.errors import ModelError, UsageError
+from transduce.grammar import generate
+from transduce.model import Transformer
+from transduce.model_folder import BUILTIN, FolderConfig, ModelFolder, load_model, save_model
+from transduce.storage import sha256
+from transduce.text.terms import Glossary
+
+SOURCES = [pair.source for pair in generate("en-it", 100, seed=77, split="held-out")]
+PLAIN = How(DecodeConfig())
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder of the user's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def small(untrained_folder: ModelFolder, tmp_path: Path) -> Path:
+    """A model folder, quick to convert."""
+    save_model(tmp_path / "model", untrained_folder)
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Where models were converted to, one each time."""
+    made: list[Path] = []
+
+    def counted(model: Transformer, folder: Path) -> None:
+        made.append(folder)
+        convert(model, folder)
+
+    monkeypatch.setattr(converted, "convert", counted)
+    return made
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {
+        str(path): sha256(path.read_bytes()) for path in sorted(folder.rglob("*")) if path.is_file()
+    }
+
+
+def open_fast(folder: Path, said: list[str], **asked: Any) -> FastEngine:
+    engine, reason = Translator(load_model(folder), engine="auto", say=said.append, **asked).engine(
+        PLAIN
+    )
+    assert isinstance(engine, FastEngine), reason
+    return engine
+
+
+def test_a_model_is_converted_once_into_the_cache_and_its_folder_stays_as_it_was(
+    cache: Path, small: Path, conversions: list[Path]
+) -> None:
+    before = contents(small)
+    said: list[str] = []
+    open_fast(small, said)
+    [where] = (cache / "transduce" / "ctranslate2").iterdir()
+    assert where == cache_folder(load_model(small).fingerprint or "")
+    parity = json.loads((where / "parity.json").read_text())
+    assert parity["largest_difference"] < 1e-4
+    assert len(said) == 1
+    assert said[0].startswith(
+        f"converted for CTranslate2, once: {where} (largest difference from torch "
+    )
+    open_fast(small, said)
+    assert (len(said), len(conversions)) == (1, 1)
+    assert contents(small) == before
+
+
+def test_without_xdg_cache_home_the_cache_is_below_the_home_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder("x").parent == tmp_path / ".cache" / "transduce" / "ctranslate2"
+    assert cache_folder("x") != cache_folder("y")
+
+
+def test_other_weights_are_another_folder(
+    cache: Path, small: Path, untrained_folder: ModelFolder
+) -> None:
+    open_fast(small, [])
+    with torch.no_grad():
+        next(untrained_folder.model.parameters())[5] += 1
+    save_model(small.parent / "other", untrained_folder)
+    open_fast(small.parent / "other", [])
+    assert len(list((cache / "transduce" / "ctranslate2").iterdir())) == 2
+
+
+@pytest.mark.parametrize("size", [0, 1000])
+def test_a_damaged_cache_is_converted_again_with_a_word(
+    cache: Path, small: Path, conversions: list[Path], size: int
+) -> None:
+    open_fast(small, [])
+    [where] = (cache / "transduce" / "ctranslate2").iterdir()
+    whole = contents(where)
+    (where / "model.bin").write_bytes((where / "model.bin").read_bytes()[:size])
+    said: list[str] = []
+    open_fast(small, said)
+    assert said[0] == f"{where} cannot be used (model.bin is damaged): converting again"
+    assert said[1].startswith("converted for CTranslate2, once: ")
+    assert len(conversions) == 2
+    assert contents(where) == whole
+    assert [path.name for path in where.parent.iterdir()] == [where.name]
+
+
+def test_a_cache_that_is_emptied_meanwhile_is_filled_again(
+    cache: Path, small: Path, conversions: list[Path]
+) -> None:
+    engine = open_fast(small, [])
+    shutil.rmtree(cache)
+    assert engine.search([Sentence((7, 8, 9))], PLAIN)[0]
+    assert len(conversions) == 2
+
+
+def test_a_conversion_that_was_interrupted_is_made_anew(
+    cache: Path, small: Path, conversions: list[Path]
+) -> None:
+    where = cache_folder(load_model(small).fingerprint or "")
+    where.mkdir(parents=True)
+    (where / "model.bin").write_bytes(b"half")
+    open_fast(small, [])
+    assert len(conversions) == 1
+    assert (where / "parity.json").is_file()
+
+
+def test_a_cache_that_cannot_be_written_serves_this_time_with_a_word(
+    cache: Path, small: Path, conversions: list[Path]
+) -> None:
+    cache.write_text("a file where a folder is wanted")
+    for n in (1, 2):
+        said: list[str] = []
+        engine = open_fast(small, said)
+        assert said == [
+            f"{cache / 'transduce' / 'ctranslate2'} cannot be written (Not a directory): "
+            "the model is converted for this time only"
+        ]
+        assert len(conversions) == n
+        assert engine.search([Sentence((7, 8, 9))], PLAIN)[0]
+        del engine
+        gc.collect()
+        assert not conversions[-1].exists()
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conversion that gets one matrix wrong."""
+
+    def wrong(model: Transformer, folder: Path) -> None:
+        spoiled = copy.deepcopy(model)
+        with torch.no_grad():
+            next(spoiled.decoder.layers[0].feed_forward.parameters()).mul_(1.5)
+        convert(spoiled, folder)
+
+    monkeypatch.setattr(converted, "convert", wrong)
+
+
+def test_a_conversion_that_gives_other_numbers_is_not_used_and_the_reason_is_told(
+    cache: Path, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoil(monkeypatch)
+    engine, reason = Translator(load_model(small), engine="auto").engine(PLAIN)
+    assert isinstance(engine, TorchEngine)
+    assert reason is not None
+    assert reason.startswith("CTranslate2 gives other numbers than torch for this model, by ")
+    assert list((cache / "transduce" / "ctranslate2").iterdir()) == []
+    with pytest.raises(
+        UsageError, match=r"CTranslate2 gives other numbers than torch .*; leave out --engine and"
+    ):
+        Translator(load_model(small), engine="ctranslate2").engine(PLAIN)
+
+
+def how(**asked: Any) -> How:
+    return How(DecodeConfig(**asked.pop("config", {})), **asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (
+            {"config": {"length_penalty": "paper"}},
+            "CTranslate2 has no length penalty as in the paper",
+        ),
+        ({"sampling": Sampling()}, "CTranslate2 has no draws that follow a seed"),
+        ({"alternatives": 2}, "CTranslate2 has no alternatives"),
+        ({"no_repeat": 3}, "CTranslate2 has no n-gram blocking"),
+        ({"forbid": ("gatto",)}, "CTranslate2 has no forbidden words"),
+        (
+            {"config": {"max_length": POSITIONS}},
+            f"CTranslate2 has no translations of {POSITIONS} pieces",
+        ),
+        (
+            {"glossary": Glossary([("cat", ("gatto",))])},
+            "CTranslate2 has no terms that are guaranteed",
+        ),
+        ({"protect": True}, "CTranslate2 has no terms that are guaranteed"),
+        ({"prefix": "Il"}, "CTranslate2 has no forced prefixes"),
+    ],
+)
+def test_what_ctranslate2_cannot_do_is_done_by_torch_and_told_or_refused(
+    asked: dict[str, Any], reason: str
+) -> None:
+    folder = load_model(BUILTIN)
+    assert why_not_fast([folder], how(**asked)) == reason
+    engine, told = Translator(folder, engine="auto").engine(how(**asked))
+    assert isinstance(engine, TorchEngine)
+    assert told == reason
+    with pytest.raises(
+        UsageError, match=f"{reason}; leave out --engine and --precision for the torch engine"
+    ):
+        Translator(folder, engine="ctranslate2").engine(how(**asked))
+
+
+def test_models_that_ctranslate2_cannot_take_are_named(
+    untrained_folder: ModelFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = load_model(BUILTIN)
+    assert why_not_fast([folder], PLAIN) is None
+    assert why_not_fast([folder, folder], PLAIN) == "CTranslate2 has no ensembles"
+    assert why_not_fast([untrained_folder], PLAIN) == "the model is not in a folder yet"
+    config = ModelConfig(**{**untrained_folder.config.model.model_dump(), "d_k": 7, "d_v": 5})
+    odd = replace(
+        untrained_folder,
+        config=FolderConfig(model=config),
+        model=Transformer(config),
+        fingerprint="x",
+    )
+    reason = "CTranslate2 cannot hold this model: its heads are not d_model / n_heads wide"
+    assert why_not_fast([odd], PLAIN) == reason
+    with pytest.raises(ModelError, match=reason):
+        convert(Transformer(config), tmp_path)
+    monkeypatch.setattr(fast, "is_installed", lambda: False)
+    assert (
+        why_not_fast([folder], PLAIN)
+        == "CTranslate2 is not installed: pip install 'transduce[fast]'"
+    )
+
+
+def test_int8_translates_nearly_as_float32_does() -> None:
+    """100 held-out sentences; not one less than 95 alike."""
+    folder = load_model(BUILTIN)
+    rough = Translator(folder, engine="auto", precision="int8")
+    assert str(rough.engine(PLAIN)[0]).startswith("ctranslate2, int8, threads: ")
+    exact = Translator(folder).translate(SOURCES)
+    found = rough.translate(SOURCES)
+    assert [t.score for t in found] != [t.score for t in exact]
+    assert sum(a.text == b.text for a, b in zip(found, exact, strict=True)) >= 95
+
+
+def test_int8_is_not_swapped_for_something_else() -> None:
+    with pytest.raises(UsageError, match="torch has no int8: leave out --engine, or --precision"):
+        Translator(load_model(BUILTIN), engine="torch", precision="int8")
+    with pytest.raises(
+        UsageError, match="CTranslate2 has no alternatives; leave out --engine and --precision"
+    ):
+        Translator(load_model(BUILTIN), precision="int8", engine="auto").translate(
+            ["I love you"], alternatives=2
+        )
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_translation_that_reached_its_maximum_length_is_the_references(
+    monkeypatch: pytest.MonkeyPatch, beam: int
+) -> None:
+    folder = load_model(BUILTIN)
+    quick, reference = Translator(folder, engine="ctranslate2"), Translator(folder)
+    asked: list[int] = []
+    search: Callable[..., list[list[Hypothesis]]] = TorchEngine.search
+
+    def counted(self: TorchEngine, sentences: list[Sentence], how: How) -> list[list[Hypothesis]]:
+        asked.append(len(sentences))
+        return search(self, sentences, how)
+
+    monkeypatch.setattr(TorchEngine, "search", counted)
+    assert [t.flags for t in quick.translate(SOURCES[:30], beam=beam)] == [()] * 30
+    assert asked == []
+    cut = quick.translate(SOURCES[:30], beam=beam, max_length=4)
+    assert sum("truncated" in t.flags for t in cut) > 10
+    assert len(asked) == (beam > 1)  # greedily CTranslate2 can do it alone
+    wanted = reference.translate(SOURCES[:30], beam=beam, max_length=4)
+    assert [(t.text, t.flags) for t in cut] == [(t.text, t.flags) for t in wanted]
+    assert [t.score for t in cut] == pytest.approx([t.score for t in wanted], abs=1e-4)
+
+
+def test_what_ctranslate2_does_is_done_without_torch(tmp_path: Path) -> None:
+    program = "import sys, transduce; print(transduce.load().translate(['I love you'])[0].text, 'torch' in sys.modules)"
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for _ in range(2)
+    )
+    assert (first, second) == (
+        "Ti amo True\n",
+        "Ti amo False\n",
+    )  # the first time the model is converted
+
+
+def test_opening_a_model_does_not_load_torchs_compiler() -> None:
+    """It takes seconds, and drawing random numbers for a model without memory loads it."""
+    program = (
+        "import sys; from transduce.decode.load import load; load(engine='torch').translate(['I love you']);"
+        "print('torch' in sys.modules, 'torch._dynamo' in sys.modules)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    assert said == "True False\n"
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_both_engines_rank_by_the_same_penalty(alpha: float) -> None:
+    """Within 1e-4 nats a piece; scores without a penalty are sums."""
+    folder = load_model(BUILTIN)
+    found = [
+        Translator(folder, engine=name).translate(SOURCES[:40], alpha=alpha)
+        for name in ("torch", "ctranslate2")
+    ]
+    for ours, theirs in zip(*found, strict=True):
+        assert ours.text == theirs.text
+        n_pieces = len(folder.target_vocabulary.encode(ours.text)) + 1
+        assert ours.score == pytest.approx(theirs.score, abs=1e-4 * n_pieces ** (1 - alpha))
+
+
+@pytest.mark.parametrize(
+    ("flags", "before", "asked"),
+    [
+        ("fpu avx2", None, None),
+        (" ".join(sorted(fast.WIDE - {"avx512_bf16"})), None, None),
+        (" ".join(sorted(fast.WIDE)), None, "AVX512"),
+        (" ".join(sorted(fast.WIDE)), "GENERIC", "GENERIC"),
+        (None, None, None),
+    ],
+)
+def test_wide_kernels_are_asked_for_where_they_pay_and_never_against_the_user(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    flags: str | None,
+    before: str | None,
+    asked: str | None,
+) -> None:
+    monkeypatch.setenv("CT2_FORCE_CPU_ISA", before or "")
+    if before is None:
+        monkeypatch.delenv("CT2_FORCE_CPU_ISA")
+    if flags is not None:
+        (tmp_path / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
+    fast.ask_for_wide_kernels(tmp_path / "cpuinfo")
+    assert os.environ.get("CT2_FORCE_CPU_ISA") == asked
+
+
+def test_ctranslate2_hears_which_kernels_are_wanted() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "CT2_FORCE_CPU_ISA"}
+    environment["CT2_VERBOSE"] = "1"
+    program = (
+        "import transduce, os; transduce.load(engine='ctranslate2').translate(['I sleep']);"
+        "print(os.environ.get('CT2_FORCE_CPU_ISA'))"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert ("Selected ISA: AVX512" in done.stderr) == (done.stdout.strip() == "AVX512")

@@ -1,0 +1,535 @@
+"""The doctor's checks, one by one and together: what must be found, counted exactly, and what must not."""
+
+import json
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from transduce.doctor import (
+    FAULTS,
+    Diagnosis,
+    checks,
+    examine,
+    faults,
+    quick_look,
+    why_no_copy,
+    write_clean,
+)
+from transduce.doctor.languages import LanguageJudge
+from transduce.doctor.repeats import FULLEST, MOST_SLOTS, Fingerprints, Repeats, keys_of, near_key
+from transduce.errors import DataError, OutputError, UsageError
+from transduce.grammar import generate
+from transduce.text.corpus import Pair, PairFiles, PairList, PairTables
+
+EN_IT = ("en", "it")
+
+
+def corpus(n: int, seed: int = 1) -> list[Pair]:
+    """Different pairs without a fault."""
+    found: dict[str, Pair] = {}
+    for pair in generate("en-it", 20 * n, seed=seed):
+        found.setdefault(near_key(pair.source), Pair(pair.source, pair.target))
+        if len(found) == n:
+            return list(found.values())
+    raise AssertionError("too few different pairs")
+
+
+def counts(
+    pairs: list[Pair], languages: tuple[str, str] | None = None, held_out: list[Pair] | None = None
+) -> dict[str, int]:
+    held = [PairList(held_out, name="valid")] if held_out else []
+    return {
+        finding.fault.name: finding.count
+        for finding in examine(PairList(pairs), languages, held).findings
+    }
+
+
+@pytest.mark.parametrize(
+    ("check", "source", "target"),
+    [
+        (checks.has_invalid_bytes, "caf\ufffd", "café"),
+        (checks.has_invalid_bytes, "fine", "half \ud83d"),
+        (checks.is_mojibake, "The cafÃ© is closed", "x"),
+        (checks.is_mojibake, "x", "itâ€™s here"),
+        (checks.is_mojibake, "MÃœNCHEN", "x"),
+        (checks.is_mojibake, "x", "РџСЂРёРІРµС‚"),
+        (checks.is_mojibake, "emoji ðŸ˜€", "x"),
+        (checks.is_mojibake, "a \x93quoted\x94 word", "x"),
+        (checks.is_copy, "The dog is black.", "the dog is black"),
+        (checks.is_copy, "これはとても長い文章です", "これはとても長い文章です"),
+        (checks.is_too_long, "word " * 251, "x"),
+        (checks.is_too_long, "x", "字" * 2001),
+        (checks.has_other_numbers, "It cost 1,250 euros", "Costava 1.350 euro"),
+        (checks.has_other_numbers, "In 1999", "Nel passato"),
+        (checks.has_markup, "a <b>bold</b> word", "x"),
+        (checks.has_markup, "x", "pane &amp; vino"),
+        (checks.has_markup, "x", "a [[link]] here"),
+        (checks.has_markup, "{\\an8}subtitle", "x"),
+        (checks.has_markup, "[url=x]here[/url]", "x"),
+        (checks.has_control_characters, "bell \x07", "x"),
+        (checks.has_control_characters, "x", "zero \x00"),
+    ],
+)
+def test_a_fault_is_seen(check: checks.Find, source: str, target: str) -> None:
+    assert check(Pair(source, target))
+
+
+@pytest.mark.parametrize(
+    ("check", "source", "target"),
+    [
+        (checks.has_invalid_bytes, "naïve café 日本", "€"),
+        (checks.is_mojibake, "«CAFÉ» À BIENTÔT… “ÇA VA”", "ÃO É NÃO, amanhã à noite"),
+        (checks.is_mojibake, "Привет, Россия! РОССИЯ С нами", "Größe “Äpfel” – naïve…"),
+        (checks.is_mojibake, "smørrebrød på ø", "l’été où il fut là"),
+        (checks.is_copy, "New York", "New York"),
+        (checks.is_copy, "12 / 34 / 56", "12 / 34 / 56"),
+        (checks.is_copy, "https://example.org/some/page", "https://example.org/some/page"),
+        (checks.is_copy, "the dog is black", "il cane è nero"),
+        (checks.is_too_long, "word " * 200, "字" * 900),
+        (
+            checks.has_other_numbers,
+            "It cost 1,250.50 euros",
+            "Costava 1 250,50 euro".replace(" 250", "\u00a0250"),
+        ),
+        (checks.has_other_numbers, "He has 2 dogs, and 12 cats", "Ha due cani e 12 gatti"),
+        (checks.has_other_numbers, "Room 007", "Stanza 7"),
+        (checks.has_other_numbers, "in 2010 300 people", "300 persone nel 2010"),
+        (checks.has_other_numbers, "٤٢ people", "42 persone"),
+        (checks.has_markup, "a < b and b > c, I <3 you & me; R&D", "[sic] {x}"),
+        (checks.has_control_characters, "tab\tand\x0bform\x0cfeed", "soft\u00adhyphen\u2028"),
+    ],
+)
+def test_what_is_right_is_not_flagged(check: checks.Find, source: str, target: str) -> None:
+    assert check(Pair(source, target)) is None
+
+
+def test_a_ratio_is_odd_beside_the_typical_one_of_the_corpus() -> None:
+    pair = Pair("x" * 30, "y" * 90)
+    assert checks.has_odd_ratio(Pair("x" * 10, "y" * 90), 0.0) == "10 characters beside 90"
+    assert checks.has_odd_ratio(pair, 0.0) is None
+    assert checks.has_odd_ratio(Pair("x" * 90, "y" * 20), checks.log_ratio(pair))
+    assert checks.has_odd_ratio(Pair("No", "Assolutamente no"), 0.0) is None
+
+
+def test_the_near_key_ignores_case_digits_punctuation_and_space() -> None:
+    assert near_key("In 2019, Sales rose!") == near_key("in 2020 sales  rose")
+    assert near_key("हिन्दी में") != near_key("हनद म")  # vowel signs are part of the word
+    assert near_key("12:30") == "12:30"
+
+
+def test_every_fault_has_its_own_name_and_an_order() -> None:
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS)
+    assert set(FAULTS) == {
+        value for value in vars(faults).values() if isinstance(value, faults.Fault)
+    }
+    assert {fault for fault, _ in checks.CHECKS} < set(FAULTS)
+
+
+def test_fingerprints_are_a_set() -> None:
+    """Against Python's own."""
+    rng = random.Random(1)
+    known = [rng.getrandbits(64) for _ in range(20_000)]
+    fingerprints, reference = Fingerprints(), set[int]()
+    for number in rng.choices(known, k=40_000):
+        assert fingerprints.add(number) == (number if number in reference else None)
+        reference.add(number)
+    assert fingerprints.n == len(reference)
+    assert not fingerprints.is_full
+
+
+def test_fingerprints_may_differ_in_their_last_bits() -> None:
+    fingerprints = Fingerprints()
+    assert fingerprints.add(0xABC << 48, 20) is None
+    assert fingerprints.add((0xABC << 48) + 99, 20) == 0xABC << 48
+    assert fingerprints.add((0xABC << 48) + (1 << 20), 20) is None
+    assert fingerprints.n == 2
+
+
+def test_full_fingerprints_still_answer_and_grow_no_more() -> None:
+    """The memory is that of the slots, by construction."""
+    fingerprints = Fingerprints(most_slots=1 << 13)
+    rng = random.Random(2)
+    numbers = [rng.getrandbits(64) for _ in range(20_000)]
+    for number in numbers:
+        fingerprints.add(number)
+    assert fingerprints.is_full
+    assert fingerprints.n_bytes <= 8 * ((1 << 13) + 1024)
+    assert all(fingerprints.add(number) for number in numbers[: fingerprints.n])
+    assert not any(fingerprints.add(number) for number in numbers[fingerprints.n :])
+
+
+def test_all_fingerprints_of_a_corpus_of_any_size_stay_below_300_megabytes() -> None:
+    assert 2 * 8 * (MOST_SLOTS + 1024) < 300e6
+    assert FULLEST * MOST_SLOTS > 10_000_000  # pairs, before anything is forgotten
+
+
+def test_a_repetition_is_told_from_a_near_one() -> None:
+    repeats = Repeats()
+
+    def names(source: str, target: str) -> list[str]:
+        pair = Pair(source, target)
+        return [fault.name for fault, _ in repeats.notes(pair, keys_of(pair))]
+
+    assert names("A dog", "Un cane") == []
+    assert names("A dog!", "Un cane") == ["near duplicate"]
+    assert names("A dog", "Un cane") == ["duplicate"]
+    assert names("A dog!", "Un cane") == ["duplicate"]
+    assert names("A dog", "Un gatto") == []
+    assert [names("A dog", target) for target in ("Il toro", "La rana", "Un topo", "Un lupo")] == [
+        [],
+        [],
+        ["many translations"],
+        ["many translations"],
+    ]
+
+
+def test_a_corpus_without_faults_has_no_findings() -> None:
+    diagnosis = examine(PairList(corpus(300)), EN_IT)
+    assert diagnosis.findings == ()
+    assert diagnosis.n_usable == diagnosis.n_pairs == 300
+    assert not diagnosis.are_swapped
+    assert diagnosis.remarks == ()
+    assert why_no_copy(diagnosis) is None
+
+
+def test_planted_faults_are_counted_exactly() -> None:
+    pairs = corpus(600)
+    clean, held_out = pairs[:500], pairs[500:]
+    planted = [
+        *clean,
+        *clean[10:60],  # a duplicated block
+        *held_out[:30],  # leaked
+        Pair("", "Il cane"),
+        Pair(" ", ""),
+        *(
+            Pair(
+                f"{pair.source} now and then {pair.source}",
+                f"{pair.source} now and then {pair.source}",
+            )
+            for pair in clean[:7]
+        ),
+        Pair("The dog\x07 sleeps again", "Il cane dorme ancora"),
+        Pair("The caf\ufffd was closed", "Il bar era chiuso"),
+        Pair("The woman sleeps on her new bed, and the man", "Sì"),
+    ]
+    random.Random(1).shuffle(planted)
+    assert counts(planted, held_out=held_out) == {
+        "blank": 2,
+        "not UTF-8": 1,
+        "leaked pair": 30,
+        "copy": 7,
+        "length ratio": 1,
+        "duplicate": 50,
+        "control characters": 1,
+    }
+
+
+def test_a_source_of_the_held_out_set_with_another_translation_is_a_lesser_leak() -> None:
+    clean = corpus(101)
+    held_out = clean.pop()
+    found = counts(
+        [*clean, Pair(held_out.source.upper() + "!!", clean[0].target)], held_out=[held_out]
+    )
+    assert found == {"leaked source": 1}
+
+
+def test_swapped_files_are_called_swapped() -> None:
+    pairs = [Pair(pair.target, pair.source) for pair in corpus(300)]
+    diagnosis = examine(PairList(pairs), EN_IT)
+    assert diagnosis.are_swapped
+    assert why_no_copy(diagnosis) == (
+        "the two sides look swapped: exchange --source and --target, or give --languages, and come again"
+    )
+
+
+def test_a_tenth_in_the_wrong_language_is_found_and_nothing_else() -> None:
+    """Of the lines long enough to be judged: py3langid must find 9 of 10, and flag less than 1 % of the others."""
+    pairs = corpus(1000)
+    wrong = {
+        i for i in range(0, 1000, 10) if sum(map(str.isalpha, pairs[(i + 1) % 1000].source)) >= 20
+    }
+    mixed = [
+        Pair(pair.source, pairs[(i + 1) % 1000].source if i in wrong else pair.target)
+        for i, pair in enumerate(pairs)
+    ]
+    judge = LanguageJudge(EN_IT)
+    found = {i for i, pair in enumerate(mixed) if judge.note(i + 1, pair)}
+    assert len(found & wrong) >= 0.9 * len(wrong) > 20
+    assert len(found - wrong) < 10
+    assert not judge.are_swapped
+
+
+@pytest.mark.parametrize(
+    ("languages", "reason"),
+    [
+        (
+            None,
+            "languages were not checked: the names of the files do not tell them; give --languages en,de",
+        ),
+        (("en", "en"), "languages were not checked: both sides are en"),
+        (("en", "xx"), "languages were not checked: py3langid does not know xx"),
+    ],
+)
+def test_languages_that_cannot_be_checked_are_a_remark(
+    languages: tuple[str, str] | None, reason: str
+) -> None:
+    assert examine(PairList(corpus(30)), languages).remarks == (reason,)
+
+
+def test_beyond_its_limit_languages_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transduce.doctor.languages.MOST_IN_FULL", 100)
+    pairs = [
+        Pair(pair.source + " and they sleep now", pair.source + " and nothing more")
+        for pair in corpus(300)
+    ]
+    (finding,) = examine(PairList(pairs), EN_IT).findings
+    assert finding.fault is faults.WRONG_LANGUAGE
+    assert finding.n_looked_at == 100 + 20
+    assert finding.share > 0.9
+
+
+def test_caps_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = corpus(300)
+    monkeypatch.setattr("transduce.doctor.repeats.MOST_SLOTS", 128)
+    monkeypatch.setattr("transduce.doctor.repeats.MOST_HELD_OUT", 10)
+    monkeypatch.setattr("transduce.doctor.measure.MOST_MEASURED", 200)
+    remarks = examine(PairList(pairs), ("en", "en"), [PairList(pairs[:50], name="valid")]).remarks
+    assert remarks[1:] == (
+        "repetitions: only the first 97 different pairs were remembered and compared",
+        "valid: only the first 10 pairs were compared",
+        "the pairs: lengths and drift are of the first 200 lines",
+    )
+
+
+def write_files(folder: Path, pairs: list[Pair], targets: list[str] | None = None) -> PairFiles:
+    folder.mkdir(exist_ok=True)
+    source, target = folder / "train.en", folder / "train.it"
+    source.write_bytes("".join(f"{pair.source}\n" for pair in pairs).encode())
+    lines = targets if targets is not None else [pair.target for pair in pairs]
+    target.write_bytes("".join(f"{line}\n" for line in lines).encode())
+    return PairFiles((source,), (target,))
+
+
+def test_of_unequal_files_all_is_said_that_can_be_said(tmp_path: Path) -> None:
+    pairs = corpus(400)
+    pairs[20] = Pair("", "x")
+    pairs[350] = Pair("", "x")  # behind the drift, where nothing can be said
+    files = write_files(tmp_path, [*pairs[:200], *pairs[201:]], [pair.target for pair in pairs])
+    diagnosis = examine(files)
+    (unequal,), (place,) = diagnosis.unequal, diagnosis.places
+    assert (unequal.source_lines, unequal.target_lines) == (399, 400)
+    assert abs(place.line - 201) <= 50
+    assert (place.shift, place.missing) == (1, 1)
+    assert len(place.source) == len(place.target) == 6
+    assert place.source[0] == (place.line - 3, pairs[place.line - 4].source)
+    assert diagnosis.n_pairs == place.line - 1
+    assert diagnosis.count(faults.BLANK) == 1
+    assert why_no_copy(diagnosis) == (
+        "unequal files cannot be cleaned: put right which lines belong together, at the place shown, and come again"
+    )
+
+
+def test_two_unequal_lines_are_still_looked_at(tmp_path: Path) -> None:
+    diagnosis = examine(write_files(tmp_path, [Pair("a", "b"), Pair("c", "d")], ["b"]))
+    assert diagnosis.n_pairs == 1
+    assert diagnosis.places == ()
+
+
+def test_a_shifted_stretch_of_equal_files_is_found_and_left_out(tmp_path: Path) -> None:
+    pairs = corpus(1500)
+    sources = [pair.source for pair in pairs]
+    shifted = [*sources[:400], *sources[401:1000], "A line too many", *sources[1000:]]
+    files = write_files(
+        tmp_path / "in", [Pair(source, "") for source in shifted], [pair.target for pair in pairs]
+    )
+    diagnosis = write_clean(files, tmp_path / "out")
+    assert [place.shift for place in diagnosis.places] == [1, 0]
+    assert 599 - 30 < diagnosis.count(faults.MISALIGNED) < 599 + 60
+    right = {(pair.source, pair.target) for pair in pairs}
+    kept = PairFiles((tmp_path / "out/train.en",), (tmp_path / "out/train.it",)).read()
+    assert sum((pair.source, pair.target) not in right for pair in kept) <= 10
+
+
+def test_the_cleaned_copy_and_its_log_are_the_whole_corpus(tmp_path: Path) -> None:
+    pairs = corpus(50)
+    bad = [
+        Pair("", "x"),
+        pairs[3],
+        Pair("the\x07 small dog", "il\x00 cane piccolo"),
+        Pair("bad \ufffd here", "x y z"),
+    ]
+    files = write_files(tmp_path / "in", [*pairs, *bad])
+    before = {path: path.read_bytes() for path in (*files.sources, *files.targets)}
+    diagnosis = write_clean(files, tmp_path / "out")
+    out = tmp_path / "out"
+    assert {path.name for path in out.iterdir()} == {"train.en", "train.it", "dropped.jsonl"}
+    kept = (out / "train.en").read_text().splitlines()
+    assert kept == [*(pair.source for pair in pairs), "the small dog"]
+    assert len((out / "train.it").read_text().splitlines()) == diagnosis.n_usable == 51
+    log = [json.loads(line) for line in (out / "dropped.jsonl").read_text().splitlines()]
+    assert [(row["line"], row["reason"]) for row in log] == [
+        (51, "blank"),
+        (52, "duplicate"),
+        (54, "not UTF-8"),
+    ]
+    assert log[1]["source"] == pairs[3].source
+    assert log[0]["file"] == files.name
+    assert {path: path.read_bytes() for path in before} == before
+    assert examine(PairFiles((out / "train.en",), (out / "train.it",))).n_usable == 51
+    assert list(tmp_path.glob("*.partial*")) == []
+
+
+def test_a_table_becomes_two_files(tmp_path: Path) -> None:
+    table = tmp_path / "data.jsonl"
+    pairs = [*corpus(30), Pair("half \ud83d", "mezzo")]
+    table.write_text(
+        "".join(json.dumps({"en": pair.source, "it": pair.target}) + "\n" for pair in pairs)
+    )
+    diagnosis = write_clean(PairTables((table,), EN_IT), tmp_path / "out")
+    assert diagnosis.n_usable == 30
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "data.en",
+        "data.it",
+        "dropped.jsonl",
+    }
+    (row,) = [
+        json.loads(line) for line in (tmp_path / "out/dropped.jsonl").read_text().splitlines()
+    ]
+    assert row["source"] == "half \ud83d"
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    files = write_files(tmp_path / "in", corpus(30))
+    with pytest.raises(
+        OutputError,
+        match="in is not empty, and nothing is overwritten: name a new folder for the cleaned",
+    ):
+        write_clean(files, tmp_path / "in")
+    with pytest.raises(
+        OutputError, match=r"train\.en is a file, wanted a new folder for the cleaned copy"
+    ):
+        write_clean(files, files.sources[0])
+    with pytest.raises(OutputError, match="x cannot be created: Not a directory"):
+        write_clean(files, files.sources[0] / "x")
+    (tmp_path / "empty").mkdir()
+    assert write_clean(files, tmp_path / "empty").n_usable == 30
+
+
+def test_files_of_one_name_cannot_be_written_side_by_side(tmp_path: Path) -> None:
+    files = PairFiles((tmp_path / "en" / "train.txt",), (tmp_path / "it" / "train.txt.gz",))
+    with pytest.raises(
+        UsageError,
+        match=r"two files of the cleaned copy would be called train\.txt: give the input files",
+    ):
+        write_clean(files, tmp_path / "out")
+
+
+def test_a_failure_leaves_no_folder_behind(tmp_path: Path) -> None:
+    files = write_files(tmp_path / "in", [Pair("", "x")] * 3)
+    assert why_no_copy(write_clean(files, tmp_path / "out")) == "no pair would be left of 3"
+    table = tmp_path / "broken.tsv"
+    table.write_text("a\tb\nno tab\n")
+    with pytest.raises(DataError, match=r"broken\.tsv, line 2: no tab"):
+        write_clean(PairTables((table,)), tmp_path / "out")
+    assert {path.name for path in tmp_path.iterdir()} == {"in", "broken.tsv"}
+
+
+def test_several_files_are_examined_each_by_itself(tmp_path: Path) -> None:
+    pairs = corpus(60)
+    one = write_files(tmp_path / "one", pairs[:30])
+    two = write_files(tmp_path / "two", [*pairs[30:], pairs[0]])
+    diagnosis: Diagnosis = examine(PairFiles(one.sources + two.sources, one.targets + two.targets))
+    (finding,) = diagnosis.findings
+    assert finding.fault is faults.DUPLICATE
+    assert (finding.examples[0].file, finding.examples[0].line) == (two.name, 31)
+
+
+def test_examples_are_few_and_spread_over_the_corpus() -> None:
+    pairs = corpus(300)
+    blank = [Pair("", "x") if i % 2 else pair for i, pair in enumerate(pairs)]
+    (finding,) = examine(PairList(blank)).findings
+    lines = [example.line for example in finding.examples]
+    assert len(lines) == 5
+    assert lines == sorted(lines)
+    assert lines[-1] > 100
+    assert examine(PairList(blank)).findings == (finding,)
+
+
+def test_a_quick_look_at_good_pairs_is_silent() -> None:
+    assert quick_look(corpus(300), EN_IT) == []
+    assert quick_look(corpus(300)) == []
+
+
+def test_a_quick_look_warns_of_copies_with_the_share_and_a_line() -> None:
+    pairs = [
+        Pair(pair.source, pair.source if i % 10 else pair.target)
+        for i, pair in enumerate(corpus(200))
+    ]
+    pairs = [
+        Pair(pair.source + " and sleeps now", pair.target + " and sleeps now") for pair in pairs
+    ]
+    (warning,) = quick_look(pairs)
+    assert re.fullmatch(
+        r"90 % of the pairs are copies \(source = target\), e\.g\. line \d+", warning
+    )
+
+
+def test_a_corpus_that_is_meant_to_be_copied_can_be_learnt() -> None:
+    assert any(
+        "are copies (source = target)" in warning
+        for warning in quick_look(generate("copy", 200, seed=1))
+    )
+
+
+def test_a_quick_look_warns_of_swapped_sides() -> None:
+    pairs = [Pair(pair.target, pair.source) for pair in corpus(600)]
+    warnings = quick_look(pairs, EN_IT)
+    assert (
+        warnings[0] == "the two sides look swapped: the source is mostly it, the target mostly en"
+    )
+    assert "have a side in the other language, e.g. line" in warnings[1]
+
+
+def test_a_quick_look_warns_of_a_drift() -> None:
+    pairs = corpus(600)
+    sources = [pair.source for pair in pairs]
+    shifted = [
+        Pair(a, b.target) for a, b in zip(sources[:200] + sources[201:], pairs, strict=False)
+    ]
+    (warning,) = [warning for warning in quick_look(shifted) if "out of step" in warning]
+    assert warning.startswith("source and target seem out of step from about line ")
+    assert warning.endswith(" on")
+
+
+def test_a_quick_look_leaves_nothing_usable_to_whoever_reads_all_and_warns_of_one_pair() -> None:
+    assert quick_look([]) == quick_look([Pair("", "x"), Pair("y", " ")]) == []
+    assert quick_look([Pair("A dog", "Un cane")]) == [
+        "only 1 of 1 pairs is usable: nothing can be learnt from it but itself"
+    ]
+
+
+def test_a_quick_look_reads_no_more_than_it_says() -> None:
+    read = []
+
+    def many():  # type: ignore[no-untyped-def]
+        for i in range(20_000):
+            read.append(i)
+            yield Pair(f"number {i}", f"numero {i}")
+
+    quick_look(many())
+    assert len(read) == 10_000
+
+
+def test_the_documentation_lists_every_fault_with_its_threshold_and_fate() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| ([\w -]+) \| .* \| ([\w. %]+) \| (dropped|kept) \|$", page, re.MULTILINE
+    )
+    shares = {
+        fault.name: f"{100 * fault.alarming:g} %" if fault.alarming else "any" for fault in FAULTS
+    }
+    assert rows == [
+        (fault.name, shares[fault.name], "dropped" if fault.drops else "kept") for fault in FAULTS
+    ]

@@ -1,0 +1,312 @@
+"""The server: its numbers are the trace's, its names follow from what is asked, and other sites get nothing."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi")
+from safetensors.torch import load as load_tensors
+from starlette.testclient import TestClient
+
+from tests.commands import Run
+from transduce.decode.load import load
+from transduce.decode.translator import Translator
+from transduce.errors import MissingInputError
+from transduce.inspection.trace import checksum, trace
+from transduce.service import inspector as server
+from transduce.service.inspector import Traces, is_loopback, make_app
+
+TEXT = "I love you very much"
+HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+MUTE = {"op": "mute", "at": "dec.1.cross", "head": 0}
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return load(engine="torch")
+
+
+@pytest.fixture(scope="module")
+def client(translator: Translator) -> Iterator[TestClient]:
+    with TestClient(
+        make_app(translator, b"a film", HOSTS), base_url="http://127.0.0.1:8000"
+    ) as client:
+        yield client
+
+
+def post(client: TestClient, **asked: Any) -> dict[str, Any]:
+    answer = client.post("/v1/inspect", json=asked)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def test_a_trace_is_named_by_what_was_asked_and_its_tensors_are_the_models(
+    client: TestClient, translator: Translator
+) -> None:
+    found = post(client, text=TEXT)
+    own = trace(translator, TEXT)
+    assert found["id"] == checksum(own.meta) == post(client, text=TEXT, beam=None, edits=[])["id"]
+    assert found["meta"].keys() == own.meta.keys()
+    for name in ("target", "model", "text", "edits", "vocabulary"):
+        assert found["meta"][name] == own.meta[name]
+    assert "parent" not in found
+    assert {each["name"]: each["shape"] for each in found["tensors"]} == {
+        n: list(t.shape) for n, t in own.tensors.items()
+    }
+    answer = client.get(f"/v1/inspect/{found['id']}/tensors?names=dec.*.cross.weights,logits")
+    tensors = load_tensors(answer.content)
+    assert tensors.keys() == {"dec.0.cross.weights", "dec.1.cross.weights", "logits"}
+    for name, tensor in tensors.items():
+        assert (tensor.float() - own[name]).abs().max() < 1e-2  # half of a float's digits
+    whole = client.get(f"/v1/inspect/{found['id']}/tensors").content
+    assert len(load_tensors(whole)) == len(own.tensors)
+    assert client.get(f"/v1/inspect/{found['id']}").json() == found
+
+
+def test_a_branch_names_its_parent_and_differs_from_it_after_the_edit_only(
+    client: TestClient,
+) -> None:
+    parent = post(client, text=TEXT)["id"]
+    branch = post(client, text=TEXT, edits=[MUTE])
+    assert branch["parent"] == parent != branch["id"]
+    difference = client.get(f"/v1/inspect/{parent}/diff/{branch['id']}").json()
+    assert difference["dec.1.cross.weights"] == 0
+    assert difference["dec.1.cross.heads"] > 0
+    shorter = post(client, text="I love you")["id"]
+    assert client.get(f"/v1/inspect/{parent}/diff/{shorter}").json()["enc.out"] is None
+
+
+def test_a_trace_that_was_forgotten_is_made_again(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MOST_TRACES", 1)
+    monkeypatch.setattr(server, "MOST_REQUESTS", 2)
+    traces = Traces(translator)
+    asked = [
+        {"text": text, "beam": 1, "edits": []} for text in ("I love you", "We sleep", "You sleep")
+    ]
+    names = [traces.answer(each)["id"] for each in asked[:2]]
+    assert traces.get(names[0]).meta["text"] == "I love you"
+    traces.make(asked[2])  # the third makes the one forgotten that was used longest ago
+    assert traces.get(names[0]).meta["beam"] == 1
+    with pytest.raises(
+        MissingInputError, match=f"no trace {names[1]}: ask for it by POST /v1/inspect"
+    ):
+        traces.get(names[1])
+    client = TestClient(make_app(translator), base_url="http://any.name")
+    answer = client.get("/v1/inspect/0123456789/tensors")
+    assert (answer.status_code, answer.json()) == (
+        404,
+        {"error": "no trace 0123456789: ask for it by POST /v1/inspect"},
+    )
+
+
+def test_the_page_and_the_page_in_one_file(client: TestClient) -> None:
+    name = post(client, text="I love you")["id"]
+    for path in ("/", f"/v1/inspect/{name}.html"):
+        answer = client.get(path)
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        policy = answer.headers["content-security-policy"]
+        assert re.search(r"default-src 'none'; script-src 'sha256-[\w+/]+='; ", policy)
+        assert policy.endswith("frame-ancestors 'none'")
+        assert "unsafe" not in policy.partition("style-src")[0]
+    assert client.get("/v1/inspect/probe").content == b"a film"
+
+
+def test_every_answer_carries_the_headers_that_keep_others_out(client: TestClient) -> None:
+    for path in ("/v1/inspect/probe", "/nothing"):
+        headers = client.get(path).headers
+        assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
+        assert (headers["x-content-type-options"], headers["referrer-policy"]) == (
+            "nosniff",
+            "no-referrer",
+        )
+        assert headers["cross-origin-resource-policy"] == "same-origin"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8000", "", "10.0.0.1"])
+def test_another_name_for_this_machine_gets_nothing(client: TestClient, host: str) -> None:
+    answer = client.get("/", headers={"Host": host})
+    assert (answer.status_code, answer.json()) == (
+        400,
+        {"error": f"this server does not answer to the name {host!r}"},
+    )
+
+
+def test_a_page_of_another_site_gets_nothing(client: TestClient) -> None:
+    answer = client.post(
+        "/v1/inspect", json={"text": TEXT}, headers={"Origin": "https://evil.example"}
+    )
+    assert (answer.status_code, answer.json()["error"]) == (
+        403,
+        "this server does not answer to pages of 'https://evil.example'",
+    )
+    own = {"Origin": "http://127.0.0.1:8000"}
+    assert client.post("/v1/inspect", json={"text": "We sleep"}, headers=own).status_code == 200
+    for name in ("localhost:8000", "[::1]:8000", "LOCALHOST"):
+        assert client.get("/v1/inspect/probe", headers={"Host": name}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ("{", 400, "the request is not JSON: "),
+        ("[" * 100_000, 400, "the request is not JSON: "),
+        (
+            '{"text": "\\ud83d"}',
+            400,
+            "the request holds half of a surrogate pair, which is no character",
+        ),
+        (
+            "[]",
+            400,
+            'wanted {"text": "...", "beam": 4, "edits": [...]}; beam and edits may be left out',
+        ),
+        ({"text": 3}, 400, 'wanted {"text": "..."'),
+        ({"text": TEXT, "mode": 1}, 400, 'wanted {"text": "..."'),
+        ({"text": TEXT, "beam": "4"}, 400, "beam must be a whole number and edits a list"),
+        ({"text": TEXT, "edits": {}}, 400, "beam must be a whole number and edits a list"),
+        (
+            {"text": TEXT, "edits": {"op": "no_mask"}},
+            400,
+            "beam must be a whole number and edits a list",
+        ),
+        (
+            {"text": TEXT, "edits": ["mute"]},
+            400,
+            'an edit is an object like {"op": "no_mask"}, not \'mute\'',
+        ),
+        (
+            {"text": TEXT, "edits": [{"op": "paint"}]},
+            400,
+            "unknown edit 'paint'; known: mute, row, ",
+        ),
+        ({"text": TEXT, "beam": 0}, 400, "decode.beam is 0"),
+        ({"text": "  "}, 400, "the text is blank"),
+        (
+            {"text": f"{TEXT} " * 30},
+            413,
+            "at most 128 can be looked into: it is too long from 'very much",
+        ),
+        ({"text": "x" * (1 << 20)}, 413, "a request of more than 1 MB: give a shorter text"),
+    ],
+)
+def test_what_cannot_be_is_said_as_json(
+    client: TestClient, body: Any, status: int, message: str
+) -> None:
+    answer = client.post("/v1/inspect", content=body if isinstance(body, str) else json.dumps(body))
+    assert answer.status_code == status
+    assert answer.json().keys() == {"error"}
+    assert message in answer.json()["error"]
+
+
+def test_unknown_paths_methods_and_tensors_are_said_as_json(client: TestClient) -> None:
+    name = post(client, text=TEXT)["id"]
+    for method, path, status, message in (
+        ("GET", "/docs", 404, "GET /docs: Not Found"),
+        ("GET", "/openapi.json", 404, "GET /openapi.json: Not Found"),
+        ("DELETE", "/v1/inspect", 405, "DELETE /v1/inspect: Method Not Allowed"),
+        ("GET", f"/v1/inspect/{name}/tensors?names=nothing", 404, "no tensor nothing; there are "),
+        ("GET", "/v1/inspect/gone.html", 404, "no trace gone: ask for it by POST /v1/inspect"),
+    ):
+        answer = client.request(method, path)
+        assert answer.status_code == status
+        assert answer.json()["error"].startswith(message)
+
+
+def test_a_model_without_a_film_says_so(translator: Translator) -> None:
+    answer = TestClient(make_app(translator)).get("/v1/inspect/probe")
+    assert (answer.status_code, answer.json()) == (
+        404,
+        {"error": "this model has no film: give the run folder it was trained in"},
+    )
+
+
+def test_hostile_text_stays_text(client: TestClient) -> None:
+    text = "</script><img src=x onerror=alert(1)> \x00 \U0001f600 \u202e"
+    found = post(client, text=text)
+    assert found["meta"]["source"]["text"] == text
+    assert "<img src=x" not in client.get(f"/v1/inspect/{found['id']}.html").text
+
+
+def test_the_whole_in_a_process_of_its_own() -> None:
+    command = [sys.executable, "-m", "transduce", "serve", "--port", "0"]
+    pipe: Any = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    for number, process in [
+        (each, subprocess.Popen(command, **pipe)) for each in (signal.SIGTERM, signal.SIGINT)
+    ]:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        address = re.fullmatch(
+            r"look inside at (http://127\.0\.0\.1:(\d+)/) \(Ctrl-C ends it\)\n", said
+        )
+        assert address, said
+        asked = urllib.request.Request(
+            f"{address[1]}v1/inspect", json.dumps({"text": TEXT}).encode()
+        )
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            assert json.load(answer)["meta"]["target"]["text"] == "Ti amo molto"
+            assert answer.headers["server"] is None
+        other = urllib.request.Request(address[1], headers={"Host": "evil.example"})
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            urllib.request.urlopen(other, timeout=60)
+        os.kill(process.pid, number)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_a_port_that_is_taken_is_an_error_that_says_so(transduce: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, _, err = transduce("serve", "--port", port)
+    assert code == 75
+    assert (
+        err
+        == f"transduce: port {port} of 127.0.0.1 is in use: end what uses it, or give another --port (0: a free one)\n"
+    )
+    code, _, err = transduce("serve", "--host", "203.0.113.7")
+    assert (code, "cannot listen at 203.0.113.7 port 8000: " in err) == (73, True)
+
+
+def test_without_the_extra_the_command_says_what_to_install(
+    transduce: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    code, _, err = transduce("serve")
+    assert (code, err) == (
+        2,
+        "transduce: serve needs FastAPI and uvicorn: pip install 'transduce[serve]'\n",
+    )
+
+
+def test_open_opens_the_page_and_others_are_warned_of(
+    transduce: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import uvicorn
+
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr(
+        uvicorn.Server, "run", lambda self, sockets: [each.close() for each in sockets]
+    )
+    code, _, err = transduce("serve", "--port", 0, "--open", "--host", "0.0.0.0")
+    assert code == 0
+    assert err.startswith(
+        "warning: whoever can reach 0.0.0.0 can use this model\nlook inside at http://0.0.0.0:"
+    )
+    assert opened
+    assert opened[0] in err
+    assert [is_loopback(host) for host in ("localhost", "::1", "127.0.0.2", "0.0.0.0", "host")] == [
+        True
+    ] * 3 + [False] * 2

@@ -1,0 +1,235 @@
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from transduce.errors import MissingInputError, ModelError, OutputError
+from transduce.model.weights import average
+from transduce.model_folder import ModelFolder, find_model, load_model, save_model
+from transduce.storage import sha256
+
+
+@pytest.fixture
+def folder(tmp_path: Path, untrained_folder: ModelFolder) -> Path:
+    save_model(tmp_path / "m", untrained_folder)
+    return tmp_path / "m"
+
+
+def rewrite(folder: Path, name: str, change: Callable[[bytes], bytes]) -> None:
+    """Change a file and its entry in the manifest, as somebody who edits a model folder would."""
+    content = change((folder / name).read_bytes())
+    (folder / name).write_bytes(content)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    if name != "manifest.json":
+        manifest["files"][name] = {"sha256": sha256(content), "bytes": len(content)}
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def edit_config(folder: Path, **changes: object) -> None:
+    def change(content: bytes) -> bytes:
+        config = json.loads(content)
+        config["model"].update(changes)
+        return json.dumps(config).encode()
+
+    rewrite(folder, "config.json", change)
+
+
+def test_a_model_survives_the_way_to_disk_and_back(
+    folder: Path, untrained_folder: ModelFolder
+) -> None:
+    loaded = load_model(folder)
+    assert loaded.config == untrained_folder.config
+    assert (
+        loaded.source_vocabulary == loaded.target_vocabulary == untrained_folder.source_vocabulary
+    )
+    assert loaded.words == untrained_folder.words
+    for a, b in zip(loaded.model.parameters(), untrained_folder.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_float16_halves_the_file_and_hardly_changes_the_weights(
+    tmp_path: Path, untrained_folder: ModelFolder
+) -> None:
+    save_model(tmp_path / "full", untrained_folder)
+    save_model(tmp_path / "half", untrained_folder, "float16")
+    sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("full", "half")]
+    assert sizes[1] < 0.6 * sizes[0]
+    for a, b in zip(
+        load_model(tmp_path / "half").model.parameters(),
+        untrained_folder.model.parameters(),
+        strict=True,
+    ):
+        assert a.dtype == torch.float32
+        torch.testing.assert_close(a, b, atol=1e-3, rtol=1e-3)
+
+
+def test_the_same_model_gives_the_same_bytes(tmp_path: Path, untrained_folder: ModelFolder) -> None:
+    save_model(tmp_path / "a", untrained_folder)
+    save_model(tmp_path / "b", untrained_folder)
+    for path in (tmp_path / "a").iterdir():
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+
+
+def test_files_are_readable_as_the_umask_says(
+    tmp_path: Path, untrained_folder: ModelFolder
+) -> None:
+    old = os.umask(0o027)
+    try:
+        save_model(tmp_path / "m", untrained_folder)
+    finally:
+        os.umask(old)
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "m").iterdir()}
+    assert modes == {0o640}
+
+
+def test_a_run_folder_stands_for_its_model(tmp_path: Path, untrained_folder: ModelFolder) -> None:
+    save_model(tmp_path / "run" / "model", untrained_folder)
+    assert find_model(tmp_path / "run") == tmp_path / "run" / "model"
+
+
+def test_what_is_not_a_model_folder_is_named_with_what_was_found(tmp_path: Path) -> None:
+    with pytest.raises(MissingInputError, match=r"no model folder .*gone"):
+        load_model(tmp_path / "gone")
+    (tmp_path / "corpus.txt").write_text("x")
+    with pytest.raises(
+        ModelError, match=r"is not a model folder: there is no config\.json in it, nor in .*model"
+    ):
+        load_model(tmp_path)
+    with pytest.raises(ModelError, match=r"is not a model folder: there is no config\.json"):
+        load_model(tmp_path / "corpus.txt")
+    (tmp_path / "run.toml").write_text("")
+    with pytest.raises(ModelError, match="is a run that has no model yet: let its training finish"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "model.safetensors", "sentencepiece.model", "words.txt"]
+)
+def test_a_missing_a_cut_and_a_changed_file_are_each_named(folder: Path, name: str) -> None:
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[:-1])
+    with pytest.raises(
+        ModelError, match=rf"{name} is damaged: {len(content) - 1} of {len(content)} bytes"
+    ):
+        load_model(folder)
+    (folder / name).write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    with pytest.raises(ModelError, match=rf"{name} is damaged: its SHA-256 differs"):
+        load_model(folder)
+    if name != "config.json":
+        (folder / name).unlink()
+        with pytest.raises(ModelError, match=rf"{name} is missing: the manifest lists it"):
+            load_model(folder)
+
+
+def test_a_missing_or_broken_manifest_is_named(folder: Path) -> None:
+    manifest = (folder / "manifest.json").read_bytes()
+    (folder / "manifest.json").write_text("[1]")
+    with pytest.raises(ModelError, match=r"manifest\.json holds a list, wanted an object"):
+        load_model(folder)
+    (folder / "manifest.json").write_text("{")
+    with pytest.raises(ModelError, match=r"manifest\.json is not valid JSON"):
+        load_model(folder)
+    (folder / "manifest.json").write_bytes(manifest.replace(b'"format": 1', b'"format": 9'))
+    with pytest.raises(ModelError, match="format 9, this transduce reads format 1"):
+        load_model(folder)
+    (folder / "manifest.json").write_text('{"format": 1, "files": 3}')
+    with pytest.raises(ModelError, match="has no list of files"):
+        load_model(folder)
+    (folder / "manifest.json").write_text('{"format": 1, "files": {}}')
+    with pytest.raises(ModelError, match=r"does not list config\.json"):
+        load_model(folder)
+    (folder / "manifest.json").unlink()
+    with pytest.raises(ModelError, match=r"manifest\.json is missing"):
+        load_model(folder)
+
+
+def test_a_path_out_of_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x")
+    rewrite(
+        folder, "manifest.json", lambda content: content.replace(b'"words.txt"', b'"../secret"')
+    )
+    with pytest.raises(
+        ModelError, match=r"lists '\.\./secret', which lies outside the folder: refused"
+    ):
+        load_model(folder)
+
+
+def test_a_link_out_of_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:
+    (folder / "words.txt").rename(tmp_path / "elsewhere")
+    (folder / "words.txt").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ModelError, match="which lies outside the folder: refused"):
+        load_model(folder)
+
+
+def test_vocabulary_and_weights_that_do_not_match_are_refused_with_both_sizes(folder: Path) -> None:
+    edit_config(folder, vocab_size=701)
+    with pytest.raises(
+        ModelError, match=r"sentencepiece\.model has 700 pieces, config\.json says 701"
+    ):
+        load_model(folder)
+
+
+def test_weights_of_another_shape_are_refused(folder: Path) -> None:
+    edit_config(folder, d_ff=29)
+    with pytest.raises(
+        ModelError,
+        match=r"feed_forward\.w_1\.weight has the shape \(23, 16\), the config says \(29, 16\)",
+    ):
+        load_model(folder)
+
+
+def test_weights_of_another_model_are_refused(folder: Path) -> None:
+    edit_config(folder, n_layers=2)
+    with pytest.raises(ModelError, match="is missing: weights and config do not belong together"):
+        load_model(folder)
+
+
+def test_huge_sizes_are_compared_with_the_weights_before_they_are_allocated(folder: Path) -> None:
+    edit_config(folder, d_model=65_536, d_ff=1_048_576, n_layers=1000)  # some petabytes
+    with pytest.raises(ModelError, match="is missing: weights and config do not belong together"):
+        load_model(folder)
+
+
+def test_impossible_sizes_are_refused_by_name(folder: Path) -> None:
+    edit_config(folder, n_layers=10**9)
+    with pytest.raises(
+        ModelError,
+        match=r"config\.json: model\.n_layers: Input should be less than or equal to 1000",
+    ):
+        load_model(folder)
+
+
+def test_weights_that_are_no_safetensors_are_refused(folder: Path) -> None:
+    rewrite(folder, "model.safetensors", lambda content: b"pickle" * 10)
+    with pytest.raises(ModelError, match=r"model\.safetensors cannot be read as safetensors"):
+        load_model(folder)
+
+
+def test_a_folder_that_cannot_be_made_is_named(
+    tmp_path: Path, untrained_folder: ModelFolder
+) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OutputError, match=r"cannot create .*file/m: Not a directory"):
+        save_model(tmp_path / "file" / "m", untrained_folder)
+
+
+def test_the_average_of_weights_by_hand() -> None:
+    mean = average([{"w": torch.tensor([1.0, 2.0])}, {"w": torch.tensor([3.0, 6.0])}])
+    assert mean["w"].tolist() == [2.0, 4.0]
+
+
+def test_the_weights_file_holds_weights_and_nothing_else(
+    folder: Path, untrained_folder: ModelFolder
+) -> None:
+    names = {name for name, _ in untrained_folder.model.named_parameters()}
+    weights = load_file(folder / "model.safetensors")
+    assert set(weights) == names
+    save_file(weights, folder / "again.safetensors")
+    assert (folder / "again.safetensors").read_bytes() == (
+        folder / "model.safetensors"
+    ).read_bytes()

@@ -1,0 +1,198 @@
+"""Phrases in texts: glossaries, what must survive, and what counts as a word."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transduce.errors import DataError
+from transduce.text.terms import (
+    TOKEN,
+    Glossary,
+    contains,
+    is_word_character,
+    protected,
+    read_glossary,
+    read_phrases,
+)
+
+WORDS = st.sampled_from(
+    ["cat", "Cat", "cats", "dog", "the", "black", "l'amico", "è", "猫", ",", "?", "x"]
+)
+TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
+
+
+def glossary(*entries: tuple[str, ...]) -> Glossary:
+    return Glossary([(source, targets) for source, *rest in entries for targets in [tuple(rest)]])
+
+
+def found(known: Glossary, text: str) -> list[tuple[str, tuple[str, ...]]]:
+    return [(text[start:end], term.targets) for term, start, end in known.find(text)]
+
+
+def test_terms_are_found_as_whole_words_in_any_case_and_as_often_as_they_stand_there() -> None:
+    known = glossary(("cat", "gatto", "gatta"), ("Acme Corp",))
+    assert found(known, "The Cat, a cat and cats at ACME corp.") == [
+        ("Cat", ("gatto", "gatta")),
+        ("cat", ("gatto", "gatta")),
+        ("ACME corp", ("Acme Corp",)),
+    ]
+    assert found(known, "concatenate") == []
+
+
+def test_a_mark_belongs_to_its_word_and_letters_that_fold_into_two_are_found() -> None:
+    assert found(glossary(("दिन", "day")), "दिनांक दिन") == [("दिन", ("day",))]
+    assert not contains("வீடுகள்", "வீடு")
+    assert found(glossary(("İzmir",)), "İzmir ve Diyarbakır") == [("İzmir", ("İzmir",))]
+
+
+def test_tokens_and_word_characters_agree_on_every_character() -> None:
+    for character in map(chr, range(1, 0x10000)):
+        is_run = re.fullmatch(TOKEN, character + character) is not None
+        assert is_run == (is_word_character(character) and character != "\ufffd"), hex(
+            ord(character)
+        )
+
+
+def test_a_phrase_on_two_lines_may_have_either_translation() -> None:
+    known = glossary(("car", "automobile"), ("Car", "macchina"))
+    assert found(known, "a car") == [("car", ("automobile", "macchina"))]
+
+
+def test_of_two_entries_that_fit_the_longer_wins() -> None:
+    known = glossary(("black", "nero"), ("black cat", "gatto nero"), ("cat", "gatto"))
+    assert [targets for _, targets in found(known, "a black cat, a black dog, a cat")] == [
+        ("gatto nero",),
+        ("nero",),
+        ("gatto",),
+    ]
+
+
+def test_scripts_without_spaces_have_terms_in_the_middle_of_a_run() -> None:
+    assert found(glossary(("猫", "gatto")), "私は猫が好き") == [("猫", ("gatto",))]
+
+
+@given(TEXTS, st.lists(TEXTS.filter(str.strip), min_size=1, max_size=4))
+def test_what_is_found_is_what_contains_says_and_does_not_overlap(
+    text: str, phrases: list[str]
+) -> None:
+    known = glossary(*((phrase, "x") for phrase in phrases))
+    places = [(start, end) for _, start, end in known.find(text)]
+    assert all(end <= start for (_, end), (start, _) in pairwise(places))
+    assert all(contains(text[start:end], term.source) for term, start, end in known.find(text))
+    assert bool(places) == any(contains(text, phrase) for phrase in phrases)
+
+
+@given(TEXTS, TEXTS.filter(str.strip), TEXTS)
+def test_a_text_contains_what_was_put_into_it(before: str, phrase: str, after: str) -> None:
+    assert contains(f"{before} {phrase.upper()} {after}", phrase)
+    assert not contains(f"{before}", f"{before} {phrase}")
+
+
+def test_a_glossary_is_read_from_a_file_with_remarks_and_alternatives(tmp_path: Path) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text("# animals\ncat\tgatto\tgatta\n\nAcme Corp\n dog \t cane \r\n")
+    assert [(term.source, term.targets) for term in read_glossary(path).terms] == [
+        ("cat", ("gatto", "gatta")),
+        ("Acme Corp", ("Acme Corp",)),
+        ("dog", ("cane",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "cat\tgatto\n\tcane\n",
+            r"terms.tsv, line 2: an empty part; wanted phrase, tab, translation: '\\tcane'",
+        ),
+        ("cat\t\n", r"terms.tsv, line 1: an empty part; wanted phrase, tab, translation: 'cat\\t'"),
+        ("", "terms.tsv has no entry; wanted a line like: cat, tab, gatto"),
+        ("# nothing\n\n", "terms.tsv has no entry; wanted a line like: cat, tab, gatto"),
+    ],
+)
+def test_a_glossary_that_cannot_be_meant_is_refused_with_the_place(
+    tmp_path: Path, content: str, message: str
+) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text(content)
+    with pytest.raises(DataError, match=message):
+        read_glossary(path)
+
+
+def test_an_entry_without_a_word_is_refused() -> None:
+    with pytest.raises(DataError, match="a glossary entry without a word: ' '"):
+        glossary((" ", "x"))
+
+
+def test_phrases_are_read_one_a_line_and_none_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "forbidden.txt"
+    path.write_text("gatto\n# a remark\n\n bel cane \n")
+    assert read_phrases(path) == ["gatto", "bel cane"]
+    path.write_text("# only this\n")
+    with pytest.raises(DataError, match=r"forbidden\.txt has no phrase; wanted one a line"):
+        read_phrases(path)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "7",
+        "1,234.56",
+        "-3",
+        "12:30",
+        "2026-08-01",
+        "https://example.org/a?b=c#d",
+        "http://example.org/(x)/y",
+        "www.example.org",
+        "maria.rossi+it@example.co.uk",
+        "{name}",
+        "${name}",
+        "{}",
+        "%s",
+        "%d",
+        "%-5.2f",
+        "%(name)s",
+        "%1$s",
+        "{{name}}",
+        "1.5kg",
+        "12:30pm",
+        "50%",
+        "$5",
+        "COVID-19",
+        "https://it.wikipedia.org/wiki/Gatto_(animale)",
+    ],
+)
+def test_what_must_survive_is_found_whole_wherever_it_stands(token: str) -> None:
+    for text in (
+        token,
+        f"I see {token}",
+        f"I see {token}, and you",
+        f"Is it {token}?",
+        f"({token})",
+    ):
+        assert [text[start:end] for _, start, end in protected(text)] == [token]
+
+
+@pytest.mark.parametrize("text", ["I love you", "a@b", "{not a name}", "% of"])
+def test_words_are_not_protected(text: str) -> None:
+    assert list(protected(text)) == []
+
+
+@given(st.text(alphabet="aZ09.,:/-@%(){}$ \nè", max_size=60))
+def test_protected_places_are_in_order_and_say_what_stands_there(text: str) -> None:
+    end_before = 0
+    for term, start, end in protected(text):
+        assert end_before <= start < end
+        assert term.targets == (term.source,) == (text[start:end],)
+        end_before = end
+
+
+def test_a_word_goes_on_across_letters_digits_and_half_characters() -> None:
+    assert all(map(is_word_character, "aZè9я\ufffd"))
+    assert is_word_character("_")
+    assert not any(map(is_word_character, " ',.-猫\u2581"))
+    assert not is_word_character("")

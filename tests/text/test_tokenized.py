@@ -1,0 +1,74 @@
+"""Tokenised text is told, and what people write is not called so."""
+
+import re
+
+import pytest
+
+from transduce.grammar import generate
+from transduce.text.tokenized import is_lower_case, looks_ordinary, looks_tokenised
+
+ENGLISH = """It was late, and the rain had not stopped; nobody spoke.
+"Well," she said, "that's it. We can't go on like this, can we?"
+Mr. Smith's dog (the old one) barked at 3.5 million people... twice.
+In the U.S. prices rose by 0.5 %, i.e. less than expected.
+See https://example.org/a.b,c or write to me@example.org & wait.
+He paused . . . and then went on - slowly.
+The R&D department, A.M. & P.M. shifts and so on, costs $1,000.50.
+Twenty-one men-of-war don't sail; they're waiting.""".splitlines()
+GERMAN = """Es war spät, und der Regen hatte nicht aufgehört; niemand sprach.
+»Nun«, sagte sie, »das war's. So geht's nicht weiter, oder?«
+Der Hund von Hrn. Schmidt (der alte) bellte z. B. um 3,5 Uhr.
+Das kostet 1.000,50 Euro, d. h. weniger als erwartet.
+Am 3. Mai 1999 kam er, wie immer, zu spät ...
+Ein Mann mit Hut, einer Brille und Hund steht am Straßenrand.""".splitlines()
+FRENCH = [
+    "Tu viens ? Oui , peut-être.",
+    "Quoi ! Il dort : c'est vrai ; je le sais.",
+    "« Non », dit-elle.",
+    "Ah !",
+] * 2
+FRENCH[0] = FRENCH[4] = "Tu viens ? Oui, peut-être."
+
+
+def tokenise(line: str) -> str:
+    """As Moses does, nearly."""
+    return " ".join(re.findall(r"\w+|[^\w\s]", line)).replace("'", "&apos;")
+
+
+@pytest.mark.parametrize("prose", [ENGLISH, GERMAN, FRENCH], ids=["english", "german", "french"])
+def test_prose_is_not_called_tokenised_but_is_once_it_is(prose: list[str]) -> None:
+    assert looks_tokenised(prose) is None
+    assert looks_ordinary(prose)
+    if prose is not FRENCH:  # of which too few lines have a full stop or a comma to tell
+        assert looks_tokenised(list(map(tokenise, prose)))
+    assert looks_ordinary(list(map(tokenise, prose))) is None
+
+
+@pytest.mark.parametrize("task", ["en-it", "copy", "reverse", "sort"])
+def test_generated_text_is_never_called_tokenised(task: str) -> None:
+    """Neither as a whole nor by its single lines, nor without its capitals."""
+    lines = [text for pair in generate(task, 300, seed=2) for text in pair[:2]]
+    for some in (lines, [line.lower() for line in lines], *([line] for line in lines)):
+        assert looks_tokenised(some) is None
+
+
+def test_what_was_found_is_said_with_its_commonest_sign() -> None:
+    lines = ["the cat sleeps .", "a dog , a cat", "the dog sleeps .", "nothing"]
+    assert looks_tokenised(lines) == "' .' and the like in 3 of 4 lines"
+    assert looks_ordinary(["The cat sleeps.", "A dog"]) == "'sleeps.' and the like in 1 of 2 lines"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["it &apos;s", "dog 's bone", "do n't", "well @-@ known", "low@@ er", "\u2581The\u2581cat"],
+)
+def test_marks_of_tokenisers_are_known(line: str) -> None:
+    assert looks_tokenised([line])
+
+
+def test_in_a_text_without_capitals_fewer_signs_are_enough() -> None:
+    lines = ["the cat sleeps"] * 9 + ["the cat sleeps ."]
+    assert looks_tokenised(lines)
+    assert looks_tokenised(["The cat", *lines]) is None
+    assert is_lower_case(lines)
+    assert not is_lower_case(["12 34", "猫"])

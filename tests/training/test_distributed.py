@@ -1,0 +1,348 @@
+"""Several processes that train one model, as people start them."""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.commands import Run
+from tests.conftest import write_grammar
+from tests.trainings import SETTINGS, finish, wait_for, weights
+from transduce.errors import StoppedError
+from transduce.model.weights import load_weights_file
+from transduce.training.distributed import TIMEOUT, failure, plain, told_error
+from transduce.training.launch import free_port, is_lost, what_happened
+from transduce.training.loop import Hard, Validation, heard
+
+Corpus = tuple[Path, Path]
+TORCHRUN = [
+    "-m",
+    "torch.distributed.run",
+    "--standalone",
+    "--nproc-per-node=2",
+    "--max-restarts=2",
+    "--module",
+]
+
+
+def start(
+    run: Path, corpus: Corpus, *options: str, by: tuple[str, ...] = ("-m",), **environment: str
+):  # type: ignore[no-untyped-def]  # Popen
+    command = [
+        sys.executable,
+        *by,
+        "transduce",
+        "train",
+        run,
+        "--source",
+        corpus[0],
+        "--target",
+        corpus[1],
+    ]
+    return subprocess.Popen(
+        [*map(str, command), *SETTINGS, *options],
+        stderr=subprocess.PIPE,
+        env={**os.environ, **environment},
+    )
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process started, oldest first."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_running(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status")
+    return status.exists() and "State:\tZ" not in status.read_text()
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Corpus, str, Path]:
+    """A corpus, and the weights and the folder of an undisturbed training of two processes on it."""
+    folder = tmp_path_factory.mktemp("two")
+    corpus = write_grammar(folder, 300)
+    code, err = finish(start(folder / "run", corpus, "--processes", "2"))
+    assert code == 0, err
+    assert "2 processes: a step takes 2 batches of 256 pieces\n" in err
+    assert err.count("finished:") == 1, "one of them speaks"
+    return corpus, weights(folder / "run"), folder / "run"
+
+
+Two = tuple[Corpus, str, Path]
+
+
+def test_two_ranks_make_the_steps_of_one_with_twice_the_accumulation(
+    two: Two, tmp_path: Path
+) -> None:
+    corpus, _, _ = two
+    exact = (
+        "--set",
+        "train.precision=float32",
+        "--set",
+        "model.dropout=0.0",
+        "--set",
+        "text.dropout=0.0",
+        "--set",
+        "train.average_last=1",
+    )
+    for run, how in (("one", ("--set", "train.accumulate=2")), ("two", ("--processes", "2"))):
+        code, err = finish(start(tmp_path / run, corpus, *exact, *how))
+        assert code == 0, err
+    one, other = (
+        load_weights_file(tmp_path / run / "model" / "model.safetensors") for run in ("one", "two")
+    )
+    assert max((one[name] - other[name]).abs().max().item() for name in one) < 1e-5
+
+
+@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_killed_rank_restarts_all_from_the_last_checkpoint_and_the_weights_are_the_same(
+    two: Two, tmp_path: Path, rank: int
+) -> None:
+    corpus, wanted, _ = two
+    process = start(tmp_path / "run", corpus, "--processes", "2")
+    wait_for(process, tmp_path / "run" / "checkpoints" / "step-00000008")
+    os.kill(children(process.pid)[rank], signal.SIGKILL)
+    code, err = finish(process)
+    assert code == 0, err
+    assert (
+        "note: a process was ended by SIGKILL: all 2 start again from the last checkpoint, if there is one yet (left: 3)"
+        in err
+    )
+    assert "continuing from step-" in err
+    assert "Traceback" not in err
+    assert weights(tmp_path / "run") == wanted
+
+
+def test_a_signal_stops_all_ranks_with_one_message_and_the_same_command_continues(
+    two: Two, tmp_path: Path
+) -> None:
+    corpus, wanted, _ = two
+    process = start(tmp_path / "run", corpus, "--processes", "2")
+    wait_for(process, tmp_path / "run" / "checkpoints" / "step-00000008")
+    process.send_signal(signal.SIGTERM)
+    code, err = finish(process)
+    assert code == 143, err
+    assert err.count("transduce: SIGTERM: stopped after step") == 1
+    code, err = finish(start(tmp_path / "run", corpus, "--processes", "2"))
+    assert code == 0, err
+    assert weights(tmp_path / "run") == wanted
+
+
+def test_what_the_first_rank_refuses_ends_all_with_its_code_and_message(
+    two: Two, tmp_path: Path
+) -> None:
+    (source, target), _, run = two
+    code, err = finish(start(tmp_path / "x", (source, tmp_path / "missing.it"), "--processes", "2"))
+    assert code == 66, err
+    assert err.count("transduce: ") == 1
+    code, err = finish(start(run, (source, target), "--processes", "2"))
+    assert (code, err.count("is finished")) == (0, 1), err
+
+
+def test_which_ends_are_started_again() -> None:
+    assert is_lost([-9, 76])
+    assert is_lost([76, 76])
+    assert is_lost([0, -15])
+    assert not is_lost([0, 0])
+    assert not is_lost([74, 76]), "the disk is full: the first rank says so, the other only lost it"
+    assert not is_lost([75, 76]), "the folder is in use"
+    assert what_happened([76, 76]) == "the processes lost contact"
+
+
+def test_a_signal_before_the_first_step_ends_all_ranks(two: Two, tmp_path: Path) -> None:
+    process = start(tmp_path / "run", two[0], "--processes", "2")
+    while len(children(process.pid)) < 2:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    code, err = finish(process)
+    assert code == 143, err
+    assert "start again" not in err
+
+
+def test_what_does_not_go_with_several_processes_is_refused(
+    transduce: Run, two: Two, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = ("train", tmp_path / "x", "--source", "-", "--target", two[0][1])
+    said = "standard input can be read only once: with --processes or --verify-resume give files"
+    for option in (("--processes", "2"), ("--verify-resume",)):
+        assert transduce(*train, *option) == (2, "", f"transduce: {said}\n")
+    files = ("train", tmp_path / "x", "--source", two[0][0], "--target", two[0][1])
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    code, _, err = transduce(*files, "--processes", "2")
+    assert (code, err) == (
+        2,
+        "transduce: torchrun has started this process already: leave out --processes\n",
+    )
+    monkeypatch.setenv(TIMEOUT, "5min")
+    code, _, err = transduce(*files)
+    assert (code, err) == (78, f"transduce: {TIMEOUT} is '5min': wanted a number of seconds\n")
+    monkeypatch.setenv(TIMEOUT, "0.5")
+    for name, value in {
+        "RANK": "1",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+    }.items():
+        monkeypatch.setenv(name, value)
+    code, _, err = transduce(*files)
+    assert (code, "transduce: rank 1 cannot reach the others: " in err) == (76, True), err
+
+
+def test_what_the_first_rank_tells_arrives_as_it_was() -> None:
+    validation = Validation(
+        1.5, {"BLEU": 30.0}, "s", ("a", "b"), [Hard(12.0, "x", "y", "z")], {"references": [1, 2]}
+    )
+    told = heard(json.loads(json.dumps(validation, default=plain)))
+    assert (told.loss, told.scores, told.signature) == (
+        validation.loss,
+        validation.scores,
+        validation.signature,
+    )
+    assert json.loads(json.dumps([tmp := Path("a/b"), ["note"]], default=plain)) == [
+        str(tmp),
+        ["note"],
+    ]
+    error = told_error(*failure(StoppedError("stopped", 15))["error"])
+    assert (str(error), error.exit_code, error.is_told) == ("stopped", 143, True)
+
+
+@pytest.mark.slow
+def test_under_torchrun_the_weights_are_the_same_and_a_killed_rank_is_restarted(
+    two: Two, tmp_path: Path
+) -> None:
+    corpus, wanted, _ = two
+    process = start(tmp_path / "run", corpus, by=tuple(TORCHRUN))
+    wait_for(process, tmp_path / "run" / "checkpoints" / "step-00000008")
+    os.kill(children(process.pid)[-1], signal.SIGKILL)
+    code, err = finish(process)
+    assert code == 0, err
+    assert weights(tmp_path / "run") == wanted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_hangs_is_noticed_named_and_all_start_again(
+    two: Two, tmp_path: Path, rank: int
+) -> None:
+    corpus, wanted, _ = two
+    process = start(tmp_path / "run", corpus, "--processes", "2", TRANSDUCE_RANK_TIMEOUT="8")
+    wait_for(process, tmp_path / "run" / "checkpoints" / "step-00000008")
+    os.kill(children(process.pid)[rank], signal.SIGSTOP)
+    code, err = finish(process)
+    assert code == 0, err
+    assert f"transduce: rank {1 - rank} of 2 lost contact with rank {rank}: " in err
+    assert "note: the processes lost contact: all 2 start again" in err
+    assert weights(tmp_path / "run") == wanted
+
+
+def has_own_network() -> bool:
+    """Whether this machine lets a test have a network of its own, to cut it."""
+    command = ["unshare", "-rn", "ip", "link", "set", "lo", "up"]
+    return (
+        bool(shutil.which("unshare") and shutil.which("ip"))
+        and not subprocess.run(command, capture_output=True).returncode
+    )
+
+
+@pytest.mark.slow
+def test_a_network_that_is_cut_is_noticed_and_all_start_again(two: Two, tmp_path: Path) -> None:
+    """The trainings run in a network of their own, whose loopback goes down after the first checkpoint until somebody complains."""
+    if not has_own_network():
+        pytest.skip("no network namespaces here: none to cut")
+    (source, target), _, _ = two
+    train = [
+        sys.executable,
+        "-m",
+        "transduce",
+        "train",
+        tmp_path / "run",
+        "--source",
+        source,
+        "--target",
+        target,
+    ]
+    seldom = ("--set", "train.validate_every=1000", "--set", "train.steps=60")
+    command = " ".join(map(shlex.quote, [*map(str, train), *SETTINGS, *seldom, "--processes", "2"]))
+    script = f"""
+        ip link set lo up
+        {command} 2> {tmp_path}/said & training=$!
+        while [ ! -d {tmp_path}/run/checkpoints/step-00000008 ]; do sleep 0.02; done
+        ip link set lo down
+        while kill -0 $training && ! grep -q 'lost contact' {tmp_path}/said; do sleep 0.1; done
+        ip link set lo up
+        wait $training
+    """
+    done = subprocess.run(
+        ["unshare", "-rn", "sh", "-c", script],
+        env={**os.environ, "TRANSDUCE_RANK_TIMEOUT": "6"},
+        timeout=200,
+    )
+    said = (tmp_path / "said").read_text()
+    assert done.returncode == 0, said
+    assert "of 2 lost contact" in said
+    assert "finished: " in said
+
+
+@pytest.mark.slow
+def test_ranks_end_with_their_launcher(two: Two, tmp_path: Path) -> None:
+    corpus, _, _ = two
+    process = start(tmp_path / "run", corpus, "--processes", "2")
+    wait_for(process, tmp_path / "run" / "checkpoints" / "step-00000008")
+    ranks = children(process.pid)
+    assert len(ranks) == 2
+    process.kill()
+    finish(process)
+    for _ in range(100):
+        if not any(map(is_running, ranks)):
+            return
+        time.sleep(0.1)
+    pytest.fail("a rank outlived its launcher")
+
+
+@pytest.mark.slow
+def test_another_number_of_processes_continues_and_says_what_that_means(
+    two: Two, tmp_path: Path
+) -> None:
+    corpus, _, run = two
+    shutil.copytree(run, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "model")
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-00000024")
+    code, err = finish(start(tmp_path / "run", corpus))
+    assert code == 0, err
+    assert (
+        "note: this training had 2 processes until step 16, now it has 1: the order of its batches stays"
+        in err
+    )
+
+
+@pytest.mark.slow
+def test_a_language_model_trains_with_two_processes(two: Two, tmp_path: Path) -> None:
+    corpus, _, _ = two
+    command = [
+        sys.executable,
+        "-m",
+        "transduce",
+        "train",
+        str(tmp_path / "lm"),
+        "--text",
+        str(corpus[0]),
+    ]
+    settings = [
+        "--preset",
+        "nano",
+        "--set",
+        "model.window=32",
+        "--set",
+        "train.steps=6",
+        "--processes",
+        "2",
+    ]
+    code, err = finish(subprocess.Popen([*command, *settings], stderr=subprocess.PIPE))
+    assert code == 0, err
+    assert (tmp_path / "lm" / "model").is_dir()

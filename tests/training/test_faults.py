@@ -1,0 +1,64 @@
+"""Rows 21 and 28 to 30 of the fault matrix: a training whose surroundings fail. The other rows stand with what they test."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.trainings import SETTINGS, Straight, finish, start, wait_for, weights
+
+
+def test_21_a_closed_pipe_and_a_hang_up_do_not_end_a_training(
+    straight: Straight, tmp_path: Path
+) -> None:
+    corpus, wanted = straight
+    process = start(tmp_path / "run", corpus)
+    assert process.stderr is not None
+    process.stderr.readline()
+    process.stderr.close()  # nobody reads what it says
+    wait_for(process, tmp_path / "run" / "checkpoints" / "step-00000008")
+    process.send_signal(signal.SIGHUP)  # and its terminal is gone
+    assert process.wait(timeout=120) == 0
+    assert weights(tmp_path / "run") == wanted
+
+
+def test_28_a_clock_that_jumps_changes_neither_order_nor_durations(
+    straight: Straight, tmp_path: Path
+) -> None:
+    """The newest checkpoint is found by its step: here the older one has the newer date. Durations are of a monotonic clock."""
+    corpus, wanted = straight
+    shutil.copytree(corpus[0].parent / "run", tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "model")
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-00000024")
+    for path in (tmp_path / "run" / "checkpoints").glob("step-*"):
+        when = 2_000_000_000 - 10_000_000 * int(path.name.removeprefix("step-"))
+        os.utime(path, (when, when))
+    code, err = finish(start(tmp_path / "run", corpus))
+    assert code == 0, err
+    assert "continuing from step-00000016" in err
+    assert weights(tmp_path / "run") == wanted
+    rows = [
+        json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    ]
+    assert all(0 <= row["seconds"] < 1000 for row in rows)
+
+
+def test_30_few_files_no_home_and_a_read_only_home_are_enough(
+    straight: Straight, tmp_path: Path
+) -> None:
+    corpus, wanted = straight
+    (tmp_path / "home").mkdir(mode=0o500)
+    files = ["--source", str(corpus[0]), "--target", str(corpus[1])]
+    command = [sys.executable, "-m", "transduce", "train", str(tmp_path / "run"), *files, *SETTINGS]
+    limited = ["sh", "-c", 'ulimit -n 64; exec "$@"', "sh", *command]
+    for environment in ({}, {"HOME": str(tmp_path / "home")}):
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        process = subprocess.Popen(
+            limited, env={"PATH": os.environ["PATH"], **environment}, stderr=subprocess.PIPE
+        )
+        code, err = finish(process)
+        assert code == 0, err
+        assert weights(tmp_path / "run") == wanted

@@ -1,0 +1,69 @@
+import io
+import json
+from pathlib import Path
+
+from rich.console import Console
+
+from transduce.training.callbacks.progress import Report, trim_metrics
+from transduce.training.loop import StepRow, Validation
+
+
+def watch(tmp_path: Path, *, is_terminal: bool) -> str:
+    """Ten steps of 1,000 tokens in half a second each, and a validation; what was written to the console."""
+    written = io.StringIO()
+    console = Console(file=written, force_terminal=is_terminal, width=120, color_system=None)
+    report = Report(tmp_path / "metrics.jsonl", 10, console, log_every=5)
+    with report.bar:
+        for step in range(1, 11):
+            report.on_step(
+                StepRow(step, epoch=0, loss=2.0 * step, rate=0.001, n_tokens=1000, seconds=0.5)
+            )
+        report.on_validation(
+            10,
+            Validation(
+                1.25,
+                {"BLEU": 33.3, "exact match": 7.5},
+                "nrefs:1",
+                ("I love you", "Ti amo " + "molto " * 50),
+            ),
+        )
+    return written.getvalue()
+
+
+def test_rows_hold_means_over_recent_steps_and_validations_hold_their_signature(
+    tmp_path: Path,
+) -> None:
+    watch(tmp_path, is_terminal=False)
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [5, 10, 10]
+    assert rows[0]["loss"] == 6.0
+    assert rows[0]["tokens_per_second"] == 2000.0
+    assert (rows[2]["valid_loss"], rows[2]["valid_bleu"], rows[2]["signature"]) == (
+        1.25,
+        33.3,
+        "nrefs:1",
+    )
+    assert rows[2]["sample"][0] == "I love you"
+
+
+def test_a_training_that_goes_on_removes_the_rows_it_will_write_again(tmp_path: Path) -> None:
+    watch(tmp_path, is_terminal=False)
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_text(metrics.read_text() + '{"step": 3, "lo')
+    trim_metrics(metrics, 7)
+    assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [5]
+    trim_metrics(tmp_path / "gone.jsonl", 7)
+
+
+def test_a_log_gets_a_line_for_each_validation_with_a_sample_and_no_bar(tmp_path: Path) -> None:
+    written = watch(tmp_path, is_terminal=False)
+    assert "validation loss  1.250   BLEU  33.30   exact match   7.50" in written
+    assert "I love you  ->  Ti amo molto" in written
+    assert "tokens/s" not in written
+    assert max(map(len, written.splitlines())) < 140
+
+
+def test_a_terminal_shows_step_loss_rate_speed_and_time_left(tmp_path: Path) -> None:
+    written = watch(tmp_path, is_terminal=True)
+    for part in ("step     10/10", "loss", "rate 1.0e-03", "2,000 tokens/s", "left"):
+        assert part in written

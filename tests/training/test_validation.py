@@ -1,0 +1,13 @@
+from transduce.text.corpus import Pair
+from transduce.training.validation import count_words, hardest
+
+
+def test_the_worst_translations_come_first_and_right_ones_not_at_all() -> None:
+    pairs = [Pair("one", "eins"), Pair("two", "zwei"), Pair("three", "drei")]
+    found = hardest(pairs, ["eins", "zwie", "xyz"])
+    assert [each.source for each in found] == ["three", "two"]
+    assert found[0].chrf < found[1].chrf < 100
+
+
+def test_words_are_counted_in_fives_and_the_last_class_takes_the_rest() -> None:
+    assert count_words(["", "a b c d", "a b c d e", "a " * 1000]) == [2, 1, *([0] * 10), 1]

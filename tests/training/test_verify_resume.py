@@ -1,0 +1,86 @@
+"""`transduce train RUN ... --verify-resume` as people type it."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.trainings import SETTINGS, finish
+from transduce.errors import TransduceError
+from transduce.training import verify_resume as verify
+
+Corpus = tuple[Path, Path]
+
+
+def command(run: Path, corpus: Corpus, *options: str) -> list[str]:
+    files = ["--source", str(corpus[0]), "--target", str(corpus[1])]
+    return [
+        sys.executable,
+        "-m",
+        "transduce",
+        "train",
+        str(run),
+        *files,
+        *SETTINGS,
+        *options,
+        "--verify-resume",
+    ]
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    return finish(subprocess.Popen(arguments, stderr=subprocess.PIPE))
+
+
+def test_killed_twice_the_weights_are_the_same_and_nothing_is_left(
+    write_corpus: Callable[..., Corpus],
+) -> None:
+    files = write_corpus(300)
+    folder = files[0].parent
+    code, err = run(*command(folder / "run", files))
+    assert code == 0, err
+    assert "broken: kill -9 after step 4\nbroken: kill -9 after step 8\nresume is exact here" in err
+    assert {path.name for path in folder.iterdir()} == {path.name for path in files}
+
+
+def test_other_weights_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def train_until(moment: Path, folder: Path, run: Path, arguments: list[str]) -> None:
+        (folder / "data").mkdir(parents=True, exist_ok=True)
+        if moment.name == "model":
+            moment.mkdir()
+            (moment / "model.safetensors").write_text(folder.name)
+
+    monkeypatch.setattr(verify, "train_until", train_until)
+    with pytest.raises(
+        TransduceError, match="resume is not exact here: 12 steps straight end in weights"
+    ):
+        verify.verify_resume(tmp_path / "run", [str(tmp_path / "run")], lambda text: None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_training_that_was_too_fast_to_be_killed_proves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train_until(moment: Path, folder: Path, run: Path, arguments: list[str]) -> None:
+        for name in ("data", "model"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+
+    monkeypatch.setattr(verify, "train_until", train_until)
+    with pytest.raises(
+        TransduceError,
+        match="the training ended before it could be killed: nothing is proved, try again",
+    ):
+        verify.verify_resume(tmp_path / "run", [str(tmp_path / "run")], lambda text: None)
+
+
+def test_what_train_refuses_is_refused_with_its_code(write_corpus: Callable[..., Corpus]) -> None:
+    source, _ = files = write_corpus(300)
+    code, err = run(*command(source.parent / "run", (source, source.parent / "missing")))
+    assert (code, err.splitlines()[-1]) == (66, f"transduce: no file {source.parent / 'missing'}")
+    (source.parent / "run.verify").mkdir()
+    code, err = run(*command(source.parent / "run", files))
+    assert (code, err.strip()) == (
+        73,
+        f"transduce: {source.parent / 'run.verify'} is there already, perhaps from another check: remove it",
+    )
