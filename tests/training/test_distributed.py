@@ -19,7 +19,7 @@ from transduce.errors import StoppedError
 from transduce.model.weights import load_weights_file
 from transduce.training.distributed import TIMEOUT, failure, plain, told_error
 from transduce.training.launch import free_port, is_lost, what_happened
-from transduce.training.loop import Hard, Validation, heard
+from transduce.training.loop import Validation, WorstSentence, validation_from_json
 
 Corpus = tuple[Path, Path]
 TORCHRUN = [
@@ -196,9 +196,14 @@ def test_what_does_not_go_with_several_processes_is_refused(
 
 def test_what_the_first_rank_tells_arrives_as_it_was() -> None:
     validation = Validation(
-        1.5, {"BLEU": 30.0}, "s", ("a", "b"), [Hard(12.0, "x", "y", "z")], {"references": [1, 2]}
+        1.5,
+        {"BLEU": 30.0},
+        "s",
+        ("a", "b"),
+        [WorstSentence(12.0, "x", "y", "z")],
+        {"references": [1, 2]},
     )
-    told = heard(json.loads(json.dumps(validation, default=plain)))
+    told = validation_from_json(json.loads(json.dumps(validation, default=plain)))
     assert (told.loss, told.scores, told.signature) == (
         validation.loss,
         validation.scores,

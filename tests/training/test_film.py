@@ -13,7 +13,7 @@ from transduce.model_folder import ModelFolder
 from transduce.storage import sha256
 from transduce.training.callbacks import film
 from transduce.training.callbacks.film import Film, load_film, look
-from transduce.training.loop import Observer, Unseen, Validation
+from transduce.training.loop import Callback, SilentCallback, Validation
 from transduce.training.run import train
 from transduce.training.run_text import train_text
 
@@ -96,11 +96,11 @@ def test_a_training_taken_up_again_makes_the_later_frames_anew(
     untrained_folder: ModelFolder, tmp_path: Path
 ) -> None:
     path = tmp_path / "film.safetensors"
-    recorder = Film(Unseen(), path, untrained_folder, "I love you")
+    recorder = Film(SilentCallback(), path, untrained_folder, "I love you")
     recorder.on_start(None)
     for step in (2, 4, 6):
         recorder.on_validation(step, validation())
-    again = Film(Unseen(), path, untrained_folder, "I love you")
+    again = Film(SilentCallback(), path, untrained_folder, "I love you")
     again.on_start(Path("step-00000004"))
     again.on_validation(6, validation(0.5))
     frames, tensors = load_film(path)
@@ -118,13 +118,13 @@ def test_a_long_film_loses_every_second_frame(
     untrained_folder: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(film, "MOST_FRAMES", 4)
-    recorder = Film(Unseen(), tmp_path / "film", untrained_folder, "I love you")
+    recorder = Film(SilentCallback(), tmp_path / "film", untrained_folder, "I love you")
     for step in range(1, 8):
         recorder.on_validation(step, validation())
     assert [frame["step"] for frame in load_film(tmp_path / "film")[0]] == [1, 5, 7]
 
 
-class Notes(Observer):
+class Notes(Callback):
     def __init__(self) -> None:
         self.said: list[str] = []
 

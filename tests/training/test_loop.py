@@ -22,7 +22,12 @@ from transduce.model.attention import scaled_dot_product_attention
 from transduce.model.weights import load_weights_file, weights_of
 from transduce.training import loop
 from transduce.training import step as one_step
-from transduce.training.checkpoints import State, average_checkpoints, checkpoints, load_checkpoint
+from transduce.training.checkpoints import (
+    TrainingState,
+    average_checkpoints,
+    checkpoints,
+    load_checkpoint,
+)
 from transduce.training.loop import StepRow, Validation, finish, train
 from transduce.training.loss import batch_loss
 from transduce.training.step import make_optimizer, update
@@ -428,7 +433,7 @@ def test_the_best_weights_are_named_by_their_own_step_after_a_road_that_was_left
     assert trained.weights == "step 6, better than the average of the last"
 
 
-def load_state(folder: Path) -> State:
+def load_state(folder: Path) -> TrainingState:
     return load_checkpoint(checkpoints(folder)[-1], model := fresh(), make_optimizer(model))
 
 

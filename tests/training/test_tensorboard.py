@@ -4,13 +4,13 @@ import pytest
 
 from transduce.training.callbacks import tensorboard as board
 from transduce.training.callbacks.tensorboard import with_board
-from transduce.training.loop import StepRow, Unseen, Validation
+from transduce.training.loop import SilentCallback, StepRow, Validation
 
 
 def test_tensorboard_reads_the_numbers_of_a_training_that_was_continued(tmp_path: Path) -> None:
     reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     for saved, steps in ((None, (10, 20, 30)), (Path("step-00000010"), (20, 30, 40))):
-        observer = with_board(Unseen(), tmp_path)
+        observer = with_board(SilentCallback(), tmp_path)
         observer.on_start(saved)
         for step in steps:
             observer.on_step(StepRow(step, 0, loss=100 / step, rate=0.1, n_tokens=50, seconds=2.0))
@@ -23,6 +23,6 @@ def test_tensorboard_reads_the_numbers_of_a_training_that_was_continued(tmp_path
 
 def test_without_it_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board, "find_spec", lambda name: None)
-    observer = Unseen()
+    observer = SilentCallback()
     assert with_board(observer, tmp_path) is observer
     assert not list(tmp_path.iterdir())

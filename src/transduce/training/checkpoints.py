@@ -26,22 +26,22 @@ START = Position()
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class TrainingState:
     """Where a training stands, beside its tensors."""
 
     step: int = 0
     position: Position = START
-    best: float = math.inf  # the lowest badness of a validation: its loss, or its BLEU with a minus
+    best: float = math.inf  # lowest metric_to_minimise so far
     best_step: int = 0
     n_stale: int = 0  # validations since the best one
     n_rollbacks: int = 0  # how often the numbers were left and an older checkpoint taken
     n_ranks: int = 1  # processes that made the last step
     precision: str = "auto"  # of its matrix products
 
-    def validated(self, badness: float) -> "State":
+    def validated(self, metric: float) -> "TrainingState":
         """The state after a validation."""
-        if badness < self.best:
-            return replace(self, best=badness, best_step=self.step, n_stale=0)
+        if metric < self.best:
+            return replace(self, best=metric, best_step=self.step, n_stale=0)
         return replace(self, n_stale=self.n_stale + 1)
 
 
@@ -56,7 +56,7 @@ def checkpoints(folder: Path) -> list[Path]:
 
 def save_checkpoint(
     folder: Path,
-    state: State,
+    state: TrainingState,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     every: int,
@@ -82,7 +82,7 @@ def save_checkpoint(
             )  # renamed first: never half a checkpoint
 
 
-def save_best(folder: Path, state: State, model: nn.Module) -> None:
+def save_best(folder: Path, state: TrainingState, model: nn.Module) -> None:
     """Write the weights of the best validation so far."""
     write_checked(folder / BEST, {WEIGHTS: save(weights_of(model)), STATE: to_json(asdict(state))})
 
@@ -139,7 +139,9 @@ def newest_whole(folder: Path) -> tuple[Path | None, list[str]]:
     return None, notes
 
 
-def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
+def load_checkpoint(
+    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer
+) -> TrainingState:
     """Put a training back where it was: weights and optimiser; the rest is returned. Random numbers follow from the step."""
     values = read_json(path / STATE)
     load_weights(model, load_weights_file(path / WEIGHTS), path / WEIGHTS)
@@ -147,10 +149,10 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimiz
     return to_state(values, path)
 
 
-def to_state(values: Mapping[str, Any], path: Path) -> State:
+def to_state(values: Mapping[str, Any], path: Path) -> TrainingState:
     """The state that a checkpoint wrote down."""
     try:
-        return State(**{**values, "position": Position(*values["position"])})
+        return TrainingState(**{**values, "position": Position(*values["position"])})
     except (KeyError, TypeError):
         raise ModelError(
             f"{path / STATE} was written by another version of transduce: finish the run with that one, or choose a new folder"

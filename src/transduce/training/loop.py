@@ -17,7 +17,7 @@ from transduce.errors import DivergedError, StoppedError, StorageError
 from transduce.hardware import keep_freed_memory
 from transduce.model import ModelConfig
 from transduce.training.checkpoints import (
-    State,
+    TrainingState,
     average_checkpoints,
     load_best,
     load_checkpoint,
@@ -50,7 +50,7 @@ class StepRow:
     seconds: float
 
 
-class Hard(NamedTuple):
+class WorstSentence(NamedTuple):
     """A text of the validation set that the model renders badly, and how badly: chrF, 100 is perfect."""
 
     chrf: float
@@ -67,23 +67,23 @@ class Validation:
     scores: Mapping[str, float]
     signature: str
     sample: tuple[str, str]  # a text and what the model makes of it now
-    hardest: Sequence[Hard] = ()  # the texts it renders worst
+    hardest: Sequence[WorstSentence] = ()  # the texts it renders worst
     lengths: Mapping[str, Sequence[int]] = field(
         default_factory=dict
     )  # texts by their words, WORDS_EACH a class
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainingResult:
     """How a training ended: where it stood, what its final weights are worth, and which ones they are."""
 
-    state: State
+    state: TrainingState
     validation: Validation
     weights: str
 
 
 @runtime_checkable
-class Observer(Protocol):
+class Callback(Protocol):
     """Who wants to know how it goes; what a child leaves out is passed over."""
 
     def on_start(self, saved: Path | None) -> None:
@@ -103,7 +103,7 @@ class Observer(Protocol):
         return
 
 
-class Unseen(Observer):
+class SilentCallback(Callback):
     """An observer that nobody reads: of a rank that is not the first."""
 
 
@@ -124,10 +124,10 @@ def train(
     folder: Path,
     *,
     validate: Validate,
-    observer: Observer,
+    observer: Callback,
     stop: Stop = never,
     ranks: Ranks = ALONE,
-) -> Trained:
+) -> TrainingResult:
     """Train until `config.steps`, or until validation has not improved for `config.patience` times.
 
     `batches_from` gives the batches from a position on; `validate` measures the model as it is at that moment; `stop` is asked
@@ -138,8 +138,8 @@ def train(
     keep_freed_memory()
     optimizer = make_optimizer(model)
     ranks.spread(model)
-    keeper = Keeper(folder, model, optimizer, config, observer, ranks)
-    state = keeper.start()
+    manager = CheckpointManager(folder, model, optimizer, config, observer, ranks)
+    state = manager.start()
     source = batches_from(state.position)
     latest: Validation | None = None
     n_bad = 0
@@ -162,7 +162,7 @@ def train(
             if n_bad < MOST_BAD:
                 state = replace(state, position=position)
                 continue
-            state = keeper.roll_back(state, step, "the loss or its gradient")
+            state = manager.roll_back(state, step, "the loss or its gradient")
             source, n_bad = batches_from(state.position), 0
             continue
         n_bad = 0
@@ -172,24 +172,24 @@ def train(
         state = replace(state, step=step, position=position)
         is_last = step == config.steps
         if step % config.validate_every == 0 or is_last:
-            latest = ranks.once(lambda: measure(model, validate), heard)
+            latest = ranks.once(lambda: measure(model, validate), validation_from_json)
             if not math.isfinite(latest.loss):
-                state = keeper.roll_back(state, step, "the validation loss")
+                state = manager.roll_back(state, step, "the validation loss")
                 source = batches_from(state.position)
                 continue
             observer.on_validation(step, latest)
-            state = state.validated(badness(latest, config))
+            state = state.validated(metric_to_minimise(latest, config))
             if state.best_step == step:
-                keeper.save_best(state)
+                manager.save_best(state)
         signal_number = ranks.largest(stop() or 0) or None
         is_end = is_last or state.n_stale >= config.patience
         if (
             step % config.save_every == 0
             or is_end
-            or keeper.is_behind(step)
+            or manager.is_behind(step)
             or signal_number is not None
         ):
-            keeper.save(state, must=is_end or signal_number is not None)
+            manager.save(state, must=is_end or signal_number is not None)
         if signal_number is not None and not is_end:
             name = signal.Signals(signal_number).name
             raise StoppedError(
@@ -199,54 +199,56 @@ def train(
     last = state
     return ranks.once(
         lambda: finish(model, last, config, folder, validate, latest),
-        lambda values: Trained(last, heard(values["validation"]), values["weights"]),
+        lambda values: TrainingResult(
+            last, validation_from_json(values["validation"]), values["weights"]
+        ),
     )
 
 
 def finish(
     model: Model,
-    state: State,
+    state: TrainingState,
     config: TrainConfig,
     folder: Path,
     validate: Validate,
     latest: Validation | None,
-) -> Trained:
+) -> TrainingResult:
     """Give the model its final weights and measure them. `latest` is the measure of the last step, if it was taken."""
     steps = average_checkpoints(folder, model, config.save_every, config.average_last)
     averaged = latest if latest is not None and steps == [state.step] else measure(model, validate)
-    if badness(averaged, config) <= state.best:
+    if metric_to_minimise(averaged, config) <= state.best:
         which = (
             f"the average of the last {len(steps)} checkpoints"
             if len(steps) > 1
             else f"step {steps[0]}"
         )
-        return Trained(state, averaged, which)
+        return TrainingResult(state, averaged, which)
     step = load_best(folder, model)
-    return Trained(
+    return TrainingResult(
         state, measure(model, validate), f"step {step}, better than the average of the last"
     )
 
 
 @dataclass(slots=True)
-class Keeper:
+class CheckpointManager:
     """Saves a training on its way, and takes it back to what was saved."""
 
     folder: Path
     model: Model
     optimizer: torch.optim.Optimizer
     config: TrainConfig
-    observer: Observer
+    observer: Callback
     ranks: Ranks
     n_failed: int = 0
     retry_at: int | None = None
 
-    def start(self) -> State:
+    def start(self) -> TrainingState:
         """Where to begin: at the newest checkpoint that is whole, if there is one."""
         saved, notes = self._newest()
         for note in notes:
             self.observer.on_note(note)
         self.observer.on_start(saved)
-        state = load_checkpoint(saved, self.model, self.optimizer) if saved else State()
+        state = load_checkpoint(saved, self.model, self.optimizer) if saved else TrainingState()
         if saved and state.n_ranks != self.ranks.size:
             self.observer.on_note(
                 f"this training had {state.n_ranks} processes until step {state.step}, now it has {self.ranks.size}: the "
@@ -269,14 +271,14 @@ class Keeper:
         """Whether a checkpoint that could not be written should be tried again."""
         return self.retry_at is not None and step >= self.retry_at
 
-    def save(self, state: State, must: bool) -> None:
+    def save(self, state: TrainingState, must: bool) -> None:
         """Write a checkpoint, as the first rank. If it must be there, no rank goes on before it is."""
         if must:
             self.ranks.once(lambda: self._write(state, must), lambda values: None)
         elif self.ranks.is_first:
             self._write(state, must)
 
-    def _write(self, state: State, must: bool) -> None:
+    def _write(self, state: TrainingState, must: bool) -> None:
         """If that fails, training goes on and it is tried again later, a few times, unless it must be now."""
         try:
             every, keep = self.config.save_every, self.config.average_last
@@ -292,7 +294,7 @@ class Keeper:
         else:
             self.n_failed, self.retry_at = 0, None
 
-    def save_best(self, state: State) -> None:
+    def save_best(self, state: TrainingState) -> None:
         """Write the best weights so far, if there is room."""
         if not self.ranks.is_first:
             return
@@ -301,7 +303,7 @@ class Keeper:
         except StorageError as error:
             self.observer.on_note(f"{error}. The best weights before stay, training goes on")
 
-    def roll_back(self, state: State, step: int, what: str) -> State:
+    def roll_back(self, state: TrainingState, step: int, what: str) -> TrainingState:
         """Go back to the last checkpoint, with a lower rate; give up if there is none or it was tried before."""
         saved, _ = self._newest()
         if saved is None or state.n_rollbacks >= MOST_ROLLBACKS:
@@ -325,12 +327,12 @@ def measure(model: Model, validate: Validate) -> Validation:
     return validation
 
 
-def heard(values: Mapping[str, Any]) -> Validation:
+def validation_from_json(values: Mapping[str, Any]) -> Validation:
     """A validation as a rank hears of it that did not make it: the numbers."""
     return Validation(values["loss"], values["scores"], values["signature"], sample=("", ""))
 
 
-def badness(validation: Validation, config: TrainConfig) -> float:
+def metric_to_minimise(validation: Validation, config: TrainConfig) -> float:
     """What of a validation should be low."""
     if config.better_by == "loss" or not math.isfinite(validation.loss):
         return validation.loss

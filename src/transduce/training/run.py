@@ -29,7 +29,15 @@ from transduce.training.callbacks.film import Film
 from transduce.training.callbacks.progress import Report
 from transduce.training.callbacks.tensorboard import with_board
 from transduce.training.distributed import ALONE, Ranks, join
-from transduce.training.loop import Batches, Observer, Stop, Trained, Unseen, Validate, Validation
+from transduce.training.loop import (
+    Batches,
+    Callback,
+    SilentCallback,
+    Stop,
+    TrainingResult,
+    Validate,
+    Validation,
+)
 from transduce.training.loop import train as train_model
 from transduce.training.prepare import inputs_of, open_examples, prepare
 from transduce.training.run_folder import BOARD, CHECKPOINTS, DATA, FILM, METRICS, MODEL, PAGE
@@ -207,7 +215,15 @@ def follow(run: Path, ranks: Ranks) -> None:
     config = resolve(values)
     try:
         with listening() as stop:
-            train_rank(run, config, make_model(config), unasked, Unseen(), stop, ranks)
+            train_rank(
+                run,
+                config,
+                make_model(config),
+                validate_on_first_rank_only,
+                SilentCallback(),
+                stop,
+                ranks,
+            )
     except (StoppedError, DivergedError) as error:
         error.is_told = True  # what ends all ranks alike, the first one says
         raise
@@ -219,10 +235,10 @@ def train_rank(
     config: Config,
     model: Model,
     validate: Validate,
-    observer: Observer,
+    observer: Callback,
     stop: Stop,
     ranks: Ranks,
-) -> Trained:
+) -> TrainingResult:
     """What one of the ranks does of a training."""
     train = partial(
         train_model, model, open_batches(run / DATA, config, ranks), config.train, run / CHECKPOINTS
@@ -230,7 +246,7 @@ def train_rank(
     return train(validate=validate, observer=observer, stop=stop, ranks=ranks)
 
 
-def unasked() -> Validation:
+def validate_on_first_rank_only() -> Validation:
     """Only the first rank validates."""
     raise AssertionError("the first rank validates")
 

@@ -7,7 +7,7 @@ from transduce.decode.translator import Translator
 from transduce.evaluation import metrics as evaluate
 from transduce.model_folder import ModelFolder
 from transduce.text.corpus import Pair
-from transduce.training.loop import N_CLASSES, WORDS_EACH, Hard, Validate, Validation
+from transduce.training.loop import N_CLASSES, WORDS_EACH, Validate, Validation, WorstSentence
 from transduce.training.prepare import Prepared
 
 MOST_HARD = 10  # translations that the page shows as the worst
@@ -41,10 +41,10 @@ def make_validate(folder: ModelFolder, prepared: Prepared) -> Validate:
     return validate
 
 
-def hardest(pairs: Sequence[Pair], texts: Sequence[str]) -> list[Hard]:
+def hardest(pairs: Sequence[Pair], texts: Sequence[str]) -> list[WorstSentence]:
     """The pairs whose translations are worst, worst first; those that are right are left out."""
     found = [
-        Hard(evaluate.sentence_chrf(text, pair.target), pair.source, text, pair.target)
+        WorstSentence(evaluate.sentence_chrf(text, pair.target), pair.source, text, pair.target)
         for pair, text in zip(pairs, texts, strict=True)
         if text != pair.target
     ]

@@ -26,7 +26,7 @@ from transduce.storage import replace_file
 from transduce.text.normalize import normalise
 from transduce.text.vocabulary import EOS, SOS
 from transduce.training.checkpoints import step_of
-from transduce.training.loop import Observer, Validation
+from transduce.training.loop import Callback, Validation
 
 N_TOP = 5
 MOST_FRAMES = 120  # when there are more, every second one is dropped
@@ -36,7 +36,7 @@ MOST_PIECES = 40  # of the text
 class Film:
     """An observer that adds a frame at each validation, and tells another. It looks at a twin of the model: nothing changes."""
 
-    def __init__(self, observer: Observer, path: Path, folder: ModelFolder, text: str) -> None:
+    def __init__(self, observer: Callback, path: Path, folder: ModelFolder, text: str) -> None:
         self._observer, self._path, self._folder, self._text = observer, path, folder, text
         self._frames: list[dict[str, Any]] = []
         self._tensors: dict[str, Tensor] = {}

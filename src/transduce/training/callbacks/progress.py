@@ -20,7 +20,7 @@ SAMPLE_WIDTH = 80
 
 
 class Report:
-    """Watches a training: an `Observer` that writes to stderr and to `metrics.jsonl`; `with report.bar` shows the bar."""
+    """Watches a training: an `Callback` that writes to stderr and to `metrics.jsonl`; `with report.bar` shows the bar."""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.training.checkpoints import step_of
-from transduce.training.loop import Observer, StepRow, Validation
+from transduce.training.loop import Callback, StepRow, Validation
 
 STEPS_EACH = 10  # steps between two points of a curve
 
@@ -15,7 +15,7 @@ STEPS_EACH = 10  # steps between two points of a curve
 class Board:
     """An observer that writes scalars and the watched text for TensorBoard, as long as that can be written, and tells another."""
 
-    def __init__(self, observer: Observer, folder: Path) -> None:
+    def __init__(self, observer: Callback, folder: Path) -> None:
         self._observer, self._folder = observer, folder
         self._writer: Any = None
         self.on_note = observer.on_note
@@ -64,6 +64,6 @@ class Board:
             self._writer = None
 
 
-def with_board(observer: Observer, folder: Path) -> Observer:
+def with_board(observer: Callback, folder: Path) -> Callback:
     """An observer, and TensorBoard beside it where that is installed."""
     return Board(observer, folder) if find_spec("tensorboard") else observer
