@@ -188,10 +188,10 @@ def make_model(shape: str, lines: list[str], sentences: list[str], folder: Path)
 
 def ours(folder: Path, beam: int, engine: Any, precision: Any) -> Translate:
     from transduce.decode.load import load_translator
-    from transduce.decode.options import How
+    from transduce.decode.options import TranslateOptions
 
     translator = load_translator(folder / "model", engine=engine, precision=precision)
-    chosen, why_not = translator.engine(How(translator.settings(beam)))
+    chosen, why_not = translator.engine(TranslateOptions(translator.settings(beam)))
     assert why_not is None, why_not
     begin, counts = chosen.begin, [0]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 Run = Callable[..., tuple[int, str, str]]
 
 
-def doubts(err: str) -> list[str]:
+def line_messages(err: str) -> list[str]:
     """What `translate` said about lines, without what it says of itself: its engine, and how many lines there were."""
     lines = [line.removeprefix("transduce: ") for line in err.splitlines()]
     while lines and lines[0].startswith("converted for CTranslate2, once: "):

@@ -14,7 +14,7 @@ SOURCE = Path(transduce.__file__).parent
 FILES = sorted(path for path in SOURCE.rglob("*.py"))
 # Lower floors first. A room may import the floors below it; rooms on one floor do not import each other.
 FLOORS = (
-    ("errors",),
+    ("errors", "log"),
     ("config", "storage", "hardware"),
     ("presets",),
     ("text", "model"),

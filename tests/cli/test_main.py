@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import Run, doubts
+from tests.commands import Run, line_messages
 
 TINY = ["--preset", "nano", "--set", "model.d_model=16", "--set", "model.n_layers=1"]
 SHORT = ["--set", "train.steps=4", "--set", "train.validate_every=2", "--set", "train.save_every=2"]
@@ -15,7 +15,7 @@ SHORT = ["--set", "train.steps=4", "--set", "train.validate_every=2", "--set", "
 
 def test_translate_prints_the_translation_and_nothing_else(transduce: Run) -> None:
     code, out, err = transduce("translate", stdin=b"I love you very much\n")
-    assert (code, out, doubts(err)) == (0, "Ti amo molto\n", [])
+    assert (code, out, line_messages(err)) == (0, "Ti amo molto\n", [])
 
 
 def test_one_line_out_for_each_line_in_and_blank_stays_blank(transduce: Run) -> None:
@@ -35,7 +35,9 @@ def test_an_unseen_word_is_flagged_on_stderr(transduce: Run) -> None:
     code, out, err = transduce("translate", stdin=b"I love you\nI love elephants\n")
     assert code == 0
     assert out.count("\n") == 2
-    assert doubts(err) == ["line 2: not in the training text, so perhaps mistranslated: elephants"]
+    assert line_messages(err) == [
+        "line 2: not in the training text, so perhaps mistranslated: elephants"
+    ]
 
 
 def test_bytes_that_are_not_utf8_are_replaced_and_reported(transduce: Run) -> None:

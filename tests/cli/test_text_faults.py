@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import doubts
+from tests.commands import line_messages
 from transduce.cli.main import main
 from transduce.grammar import generate
 from transduce.text import files
@@ -160,7 +160,7 @@ def test_31_files_that_cannot_be_read_are_named(
     assert (code, f"{empty} has 0 lines, {good} has 60" in err) == (65, True)
     assert f"{empty} holds no text to learn from" in train("--text", empty)[1]
     code, out, err = transduce("translate", stdin=b"")
-    assert (code, out, doubts(err)) == (0, "", [])
+    assert (code, out, line_messages(err)) == (0, "", [])
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -200,7 +200,7 @@ def test_32_blank_pairs_are_left_out_and_counted_and_blank_lines_stay_blank(
         "blank                        4" in transduce("doctor", *arguments)[1]
     )  # a control character is there to be seen
     code, out, err = transduce("translate", stdin="\n \n\t\u3000\n\0\nI love you\n\n".encode())
-    assert (code, out, doubts(err)) == (
+    assert (code, out, line_messages(err)) == (
         0,
         "\n\n\n\nTi amo\n\n",
         ["line 4: control characters were left out"],
@@ -349,7 +349,11 @@ def test_36_a_byte_order_mark_is_left_out_and_noted(
         assert f"note: {tmp_path / name} begins with a byte order mark, which is left out\n" in out
     for stdin, wanted in (("\ufeffI love you\nI love you\n", "Ti amo\nTi amo\n"), ("\ufeff", "\n")):
         code, out, err = transduce("translate", stdin=stdin.encode())
-        assert (code, out, doubts(err)) == (0, wanted, ["line 1: a byte order mark was left out"])
+        assert (code, out, line_messages(err)) == (
+            0,
+            wanted,
+            ["line 1: a byte order mark was left out"],
+        )
     code, _, err = transduce("translate", stdin="I love you\n\ufeffI love you\n".encode())
     assert (code, "line 2: not in the training text, so perhaps mistranslated: U+FEFF" in err) == (
         0,
@@ -407,7 +411,7 @@ def test_38_control_characters_are_taken_out(
     assert not set(out) & {"\0", "\x07", "\x1b"}
     code, out, err = transduce("translate", stdin=b"I lo\0ve you\nI love \x1b\x07you\n\0\n")
     assert (code, out) == (0, "Ti amo\nTi amo\n\n")
-    assert doubts(err) == [f"line {i}: control characters were left out" for i in (1, 2, 3)]
+    assert line_messages(err) == [f"line {i}: control characters were left out" for i in (1, 2, 3)]
 
 
 def test_38_a_model_that_keeps_control_characters_reads_them_whole(
@@ -548,7 +552,7 @@ def test_42_an_endless_line_is_translated_in_parts_or_copied_and_said_so(
     code, out, err = transduce("translate", "--beam", 1, stdin=stdin.encode())
     lines = out.split("\n")
     assert (code, len(lines), lines[0], lines[2]) == (0, 4, "Ti amo", "Dormiamo")
-    assert f"line 2: {doubt}\n" in err if doubt else doubts(err) == []
+    assert f"line 2: {doubt}\n" in err if doubt else line_messages(err) == []
     assert doubt or lines[1].replace("Maria ama il gatto? ", "").strip() in ("", "Ti amo")
     assert len(err) < 2000
 
@@ -773,7 +777,7 @@ def test_48_closed_streams_are_empty_ones_and_messages_never_become_data(
 
 def test_48_input_that_ends_within_a_line_is_translated(transduce: Run) -> None:
     code, out, err = transduce("translate", stdin=b"We sleep\nI love you")
-    assert (code, out, doubts(err)) == (0, "Dormiamo\nTi amo\n", [])
+    assert (code, out, line_messages(err)) == (0, "Dormiamo\nTi amo\n", [])
     code, out, _ = transduce("translate", "--max-length", 2, stdin="We sleep\nè".encode()[:-1])
     assert (code, out.count("\n")) == (0, 2)
 
@@ -865,4 +869,4 @@ def test_50_a_model_that_never_ends_is_stopped_and_flagged(
         for number in (1, 3)
     ]
     code, out, err = transduce("translate", "--max-length", 1, stdin=b"I love you very much\n")
-    assert (code, out, doubts(err)) == (0, "Ti\n", CUT_AND_UNSURE)
+    assert (code, out, line_messages(err)) == (0, "Ti\n", CUT_AND_UNSURE)

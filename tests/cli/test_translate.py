@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.commands import Run, doubts
+from tests.commands import Run, line_messages
 from tests.hostile import HOSTILE, check, fuzz
 from transduce.cli.translate import translated
 from transduce.config import DecodeConfig
-from transduce.decode.options import How
+from transduce.decode.options import TranslateOptions
 from transduce.decode.translation import Translation
 from transduce.grammar import generate
 
@@ -208,7 +208,7 @@ def test_terms_forbidden_words_and_what_must_survive_from_the_command_line(
 def test_the_first_ten_doubts_are_said_and_the_rest_counted(transduce: Run, tmp_path: Path) -> None:
     stdin = b"I love elephants\n" * 15 + b"We sleep\n"
     _, _, err = transduce("translate", stdin=stdin)
-    assert doubts(err) == [
+    assert line_messages(err) == [
         f"line {i}: not in the training text, so perhaps mistranslated: elephants"
         for i in range(1, 11)
     ]
@@ -295,7 +295,9 @@ class Echo:
         self.said: list[tuple[str, int]] = []
         self.then = then
 
-    def begin(self, texts: Sequence[str], how: How) -> Callable[[], list[Translation]]:
+    def begin(
+        self, texts: Sequence[str], options: TranslateOptions
+    ) -> Callable[[], list[Translation]]:
         self.said.append(("begin", len(texts)))
         self.then()
 
@@ -309,7 +311,7 @@ class Echo:
 def read(translator: Any, file: Any) -> list[list[str]]:
     return [
         [found.text for _, found in lines]
-        for lines in translated(translator, How(DecodeConfig()), file)
+        for lines in translated(translator, TranslateOptions(DecodeConfig()), file)
     ]
 
 
@@ -335,7 +337,9 @@ def test_a_line_does_not_wait_for_the_end_of_the_next() -> None:
     with os.fdopen(ours, "rb") as file:
         os.write(theirs, b"whole\n")
         windows = translated(
-            Echo(lambda: to_come and os.write(theirs, to_come.pop())), How(DecodeConfig()), file
+            Echo(lambda: to_come and os.write(theirs, to_come.pop())),
+            TranslateOptions(DecodeConfig()),
+            file,
         )  # type: ignore[arg-type]
         assert [found.text for _, found in next(windows)] == ["whole"]
         os.close(theirs)

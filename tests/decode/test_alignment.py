@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from transduce.decode.alignment import align, pharaoh, words_of
+from transduce.decode.alignment import align, pharaoh, word_indices
 from transduce.decode.load import load
 from transduce.grammar import generate
 from transduce.text.vocabulary import Vocabulary
@@ -21,7 +21,7 @@ def test_the_pieces_of_a_text_belong_to_its_words_as_split_counts_them(
     vocabulary: Vocabulary, text: str
 ) -> None:
     ids = vocabulary.encode(text)
-    numbers = words_of(ids, vocabulary)
+    numbers = word_indices(ids, vocabulary)
     words = text.split()
     assert sorted(set(numbers)) == list(range(len(words)))
     for number, word in enumerate(words):
@@ -32,7 +32,7 @@ def test_the_pieces_of_a_text_belong_to_its_words_as_split_counts_them(
 def hand_made(vocabulary: Vocabulary, rows: list[list[float]]) -> list[tuple[int, int]]:
     """Two words on either side: `rows` says how much each target word attends to each source word, and to [EOS]."""
     source, target = vocabulary.encode("the cat"), vocabulary.encode("il gatto")
-    from_words, to_words = words_of(source, vocabulary), words_of(target, vocabulary)
+    from_words, to_words = word_indices(source, vocabulary), word_indices(target, vocabulary)
     attention = torch.tensor(
         [
             [rows[j][i] / from_words.count(i) for i in from_words] + [rows[j][2]]
@@ -81,7 +81,7 @@ def test_the_alignment_error_rate_against_the_grammar_is_below_a_tenth() -> None
 def test_the_links_of_a_text_in_parts_are_counted_on() -> None:
     translator = load(engine="torch")
     first, second = "Does Maria love the cat?", "Does the dog sleep?"
-    n = 1 + translator.most_pieces() // len(translator.source_vocabulary.encode(first))
+    n = 1 + translator.max_source_tokens() // len(translator.source_vocabulary.encode(first))
     whole = translator.translate([" ".join([first] * n + [second])], details=True)[0]
     alone = [translator.translate([text], details=True)[0] for text in (first, second)]
     before = (n * len(first.split()), n * len(alone[0].text.split()))

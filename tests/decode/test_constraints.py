@@ -11,13 +11,14 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from transduce.config import DecodeConfig
-from transduce.decode.constraints import Constraints, Demand, allocate
+from transduce.decode.constraints import Constraints, TermConstraint, allocate
+from transduce.decode.engines.base import SearchInput
+from transduce.decode.hypotheses import Hypothesis, power_penalty
 from transduce.decode.load import load
-from transduce.decode.options import How
+from transduce.decode.options import TranslateOptions
 from transduce.decode.search import NEVER, search
-from transduce.decode.sentences import Hypothesis, Sentence, power_penalty
 from transduce.decode.translator import Translator
-from transduce.decode.words import Wanted, Words
+from transduce.decode.words import RequiredTerm, Words
 from transduce.evaluation import metrics as evaluate
 from transduce.grammar import generate
 from transduce.text.terms import Glossary, contains
@@ -48,9 +49,11 @@ class Letters(Words):
 WORDS = Letters()
 
 
-def demand(terms: Sequence[str]) -> Demand | None:
-    wanted = [Wanted((term,), (), (SPELLINGS[term],), i, i + 1) for i, term in enumerate(terms)]
-    return Demand(wanted, WORDS) if wanted else None
+def demand(terms: Sequence[str]) -> TermConstraint | None:
+    wanted = [
+        RequiredTerm((term,), (), (SPELLINGS[term],), i, i + 1) for i, term in enumerate(terms)
+    ]
+    return TermConstraint(wanted, WORDS) if wanted else None
 
 
 @dataclass(frozen=True)
@@ -213,13 +216,13 @@ def terms_of(
 
 def test_two_terms_a_sentence_are_all_met_and_bleu_is_not_lower(translator: Translator) -> None:
     """500 held-out sentences of the grammar, which knows the alignment."""
-    how = How(translator.settings(beam=4))
+    how = TranslateOptions(translator.settings(beam=4))
     chance = random.Random(0)
     glossaries = [
         terms_of(2, chance, pair.source, pair.target, pair.alignment) for pair in HELD_OUT
     ]
     sentences = [
-        Sentence(
+        SearchInput(
             tuple(translator.source_vocabulary.encode(source)),
             terms=translator._spell(source, list(glossary.find(source)), how) if glossary else (),
         )
@@ -228,7 +231,7 @@ def test_two_terms_a_sentence_are_all_met_and_bleu_is_not_lower(translator: Tran
     assert sum(len(sentence.terms) for sentence in sentences) > 800
     found = [
         translator.target_vocabulary.decode(hypotheses[0].ids)
-        for hypotheses in translator.reference.search(sentences, how)
+        for hypotheses in translator.torch_engine.search(sentences, how)
     ]
     for text, glossary in zip(found, glossaries, strict=True):
         assert glossary is None or all(contains(text, term.targets[0]) for term in glossary.terms)

@@ -20,10 +20,11 @@ from transduce.convert import ctranslate2_cache as converted
 from transduce.convert.ctranslate2 import POSITIONS, convert
 from transduce.convert.ctranslate2_cache import cache_folder
 from transduce.decode.engines import ctranslate2 as fast
-from transduce.decode.engines.ctranslate2 import FastEngine, why_not_fast
+from transduce.decode.engines.base import SearchInput
+from transduce.decode.engines.ctranslate2 import CTranslate2Engine, why_not_fast
 from transduce.decode.engines.torch import TorchEngine
-from transduce.decode.options import How, Sampling
-from transduce.decode.sentences import Hypothesis, Sentence
+from transduce.decode.hypotheses import Hypothesis
+from transduce.decode.options import Sampling, TranslateOptions
 from transduce.decode.translator import Translator
 from transduce.errors import ModelError, UsageError
 from transduce.grammar import generate
@@ -33,7 +34,7 @@ from transduce.storage import sha256
 from transduce.text.terms import Glossary
 
 SOURCES = [pair.source for pair in generate("en-it", 100, seed=77, split="held-out")]
-PLAIN = How(DecodeConfig())
+PLAIN = TranslateOptions(DecodeConfig())
 
 
 @pytest.fixture
@@ -69,11 +70,11 @@ def contents(folder: Path) -> dict[str, str]:
     }
 
 
-def open_fast(folder: Path, said: list[str], **asked: Any) -> FastEngine:
-    engine, reason = Translator(load_model(folder), engine="auto", say=said.append, **asked).engine(
+def open_fast(folder: Path, said: list[str], **asked: Any) -> CTranslate2Engine:
+    engine, reason = Translator(load_model(folder), engine="auto", log=said.append, **asked).engine(
         PLAIN
     )
-    assert isinstance(engine, FastEngine), reason
+    assert isinstance(engine, CTranslate2Engine), reason
     return engine
 
 
@@ -138,7 +139,7 @@ def test_a_cache_that_is_emptied_meanwhile_is_filled_again(
 ) -> None:
     engine = open_fast(small, [])
     shutil.rmtree(cache)
-    assert engine.search([Sentence((7, 8, 9))], PLAIN)[0]
+    assert engine.search([SearchInput((7, 8, 9))], PLAIN)[0]
     assert len(conversions) == 2
 
 
@@ -165,7 +166,7 @@ def test_a_cache_that_cannot_be_written_serves_this_time_with_a_word(
             "the model is converted for this time only"
         ]
         assert len(conversions) == n
-        assert engine.search([Sentence((7, 8, 9))], PLAIN)[0]
+        assert engine.search([SearchInput((7, 8, 9))], PLAIN)[0]
         del engine
         gc.collect()
         assert not conversions[-1].exists()
@@ -198,8 +199,8 @@ def test_a_conversion_that_gives_other_numbers_is_not_used_and_the_reason_is_tol
         Translator(load_model(small), engine="ctranslate2").engine(PLAIN)
 
 
-def how(**asked: Any) -> How:
-    return How(DecodeConfig(**asked.pop("config", {})), **asked)
+def how(**asked: Any) -> TranslateOptions:
+    return TranslateOptions(DecodeConfig(**asked.pop("config", {})), **asked)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +296,9 @@ def test_a_translation_that_reached_its_maximum_length_is_the_references(
     asked: list[int] = []
     search: Callable[..., list[list[Hypothesis]]] = TorchEngine.search
 
-    def counted(self: TorchEngine, sentences: list[Sentence], how: How) -> list[list[Hypothesis]]:
+    def counted(
+        self: TorchEngine, sentences: list[SearchInput], how: TranslateOptions
+    ) -> list[list[Hypothesis]]:
         asked.append(len(sentences))
         return search(self, sentences, how)
 

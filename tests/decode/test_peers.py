@@ -14,11 +14,12 @@ from tests.marian import marian_of
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.convert.ctranslate2 import convert
 from transduce.data.batch import encode_source, pad
-from transduce.decode.engines.ctranslate2 import FastEngine
+from transduce.decode.engines.base import SearchInput
+from transduce.decode.engines.ctranslate2 import CTranslate2Engine
 from transduce.decode.engines.torch import TorchEngine
-from transduce.decode.options import How
-from transduce.decode.scoring import force
-from transduce.decode.sentences import Hypothesis, Sentence
+from transduce.decode.hypotheses import Hypothesis
+from transduce.decode.options import TranslateOptions
+from transduce.decode.scoring import score_targets
 from transduce.decode.translator import Translator
 from transduce.grammar import generate
 from transduce.model import Transformer
@@ -75,7 +76,7 @@ def n_ties(
     scores = [
         [
             sum(each.log_probs) / len(each.log_probs) ** alpha
-            for each in force([model], chosen, [side[i] for i in different])
+            for each in score_targets([model], chosen, [side[i] for i in different])
         ]
         for side in (ours, theirs)
     ]
@@ -111,8 +112,8 @@ def test_search_finds_what_hugging_face_generates_with_random_weights(
     sources = random_ids(40, 19, SHAPE["vocab_size"], seed=5)
     for _ in range(3):
         teach_to_end(model, sources, about=9)
-    how = How(DecodeConfig(beam=beam, max_length=39))
-    found = TorchEngine([model], vocabulary).search([Sentence(ids) for ids in sources], how)
+    how = TranslateOptions(DecodeConfig(beam=beam, max_length=39))
+    found = TorchEngine([model], vocabulary).search([SearchInput(ids) for ids in sources], how)
     assert sum(not hypotheses[0].truncated for hypotheses in found) >= 30, (
         "most of them end of themselves"
     )
@@ -124,8 +125,8 @@ def test_search_finds_what_hugging_face_generates_with_random_weights(
 def test_search_finds_what_hugging_face_generates_with_the_built_in_model(beam: int) -> None:
     translator = Translator(load_model(BUILTIN))
     sources = [tuple(ids) for ids in translator.source_vocabulary.encode_batch(HELD_OUT)]
-    how = How(DecodeConfig(beam=beam, max_length=60))
-    found = translator.reference.search([Sentence(ids) for ids in sources], how)
+    how = TranslateOptions(DecodeConfig(beam=beam, max_length=60))
+    found = translator.torch_engine.search([SearchInput(ids) for ids in sources], how)
     assert (
         n_ties(
             translator.model, sources, best(found), generated(translator.model, sources, beam, 60)
@@ -176,11 +177,11 @@ def test_ctranslate2_finds_what_search_finds_with_a_model_just_trained(
 
 def compare_engines(folder: ModelFolder, beam: int) -> int:
     quick = Translator(folder, engine="ctranslate2")
-    how = How(DecodeConfig(beam=beam))
+    how = TranslateOptions(DecodeConfig(beam=beam))
     engine, _ = quick.engine(how)
-    assert isinstance(engine, FastEngine)
-    sentences = [Sentence(tuple(ids)) for ids in quick.source_vocabulary.encode_batch(HELD_OUT)]
-    ours, theirs = quick.reference.search(sentences, how), engine.search(sentences, how)
+    assert isinstance(engine, CTranslate2Engine)
+    sentences = [SearchInput(tuple(ids)) for ids in quick.source_vocabulary.encode_batch(HELD_OUT)]
+    ours, theirs = quick.torch_engine.search(sentences, how), engine.search(sentences, how)
     n_whole = sum(not hypotheses[0].truncated for hypotheses in ours)
     assert n_whole > len(ours) / 2, "what is cut is the reference's in either case"
     assert isinstance(folder.model, Transformer)
@@ -217,5 +218,5 @@ def test_ctranslate2_gives_every_piece_the_probability_that_we_give_it(
     theirs = translator.score_batch(
         *([[str(i) for i in ids] for ids in side] for side in (sources, targets))
     )
-    for ours, other in zip(force([model], sources, targets), theirs, strict=True):
+    for ours, other in zip(score_targets([model], sources, targets), theirs, strict=True):
         assert ours.log_probs == pytest.approx(other.log_probs, abs=1e-4)

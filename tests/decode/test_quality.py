@@ -1,4 +1,4 @@
-"""What is doubtful about a translation: loops, copies, lengths and guesses, by hand."""
+"""What is doubtful about a translation: has_repetition, copies, lengths and guesses, by hand."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.decode.quality import is_copy, is_unsure, loops, wrong_length
+from transduce.decode.quality import has_repetition, is_copy, is_unsure, wrong_length
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from transduce.decode.quality import is_copy, is_unsure, loops, wrong_length
     ],
 )
 def test_the_same_pieces_four_times_on_end_and_eight_in_all_are_a_loop(ids: list[int]) -> None:
-    assert loops(ids)
+    assert has_repetition(ids)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_the_same_pieces_four_times_on_end_and_eight_in_all_are_a_loop(ids: list
     ],
 )
 def test_less_than_that_is_no_loop(ids: list[int]) -> None:
-    assert not loops(ids)
+    assert not has_repetition(ids)
 
 
 @given(st.lists(st.integers(0, 2), max_size=50))
@@ -49,7 +49,7 @@ def test_loops_are_what_brute_force_calls_so(ids: list[int]) -> None:
             n += 1
         return n + period
 
-    assert loops(ids) == any(
+    assert has_repetition(ids) == any(
         repeats(start, period) >= max(4 * period, 8) and start + period < len(ids)
         for period in range(1, 13)
         for start in range(len(ids))

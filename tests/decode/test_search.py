@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from transduce.decode.hypotheses import Hypothesis, Penalty, paper_penalty, power_penalty
 from transduce.decode.sampling import sampler
 from transduce.decode.search import NEVER, Rows, Step, search
-from transduce.decode.sentences import Hypothesis, Penalty, paper_penalty, power_penalty
 from transduce.text.vocabulary import EOS, SOS
 
 VOCAB = 6  # [PAD] [SOS] [EOS] [UNK] and two pieces, 4 and 5

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.data.batch import encode_source, pad
+from transduce.decode.engines.base import MOST_ROWS, SearchInput, limit, schedule
 from transduce.decode.engines.torch import TorchEngine
+from transduce.decode.hypotheses import Hypothesis
 from transduce.decode.load import load
-from transduce.decode.options import EngineName, How, Sampling
-from transduce.decode.sentences import MOST_ROWS, Hypothesis, Sentence, limit, schedule
+from transduce.decode.options import EngineName, Sampling, TranslateOptions
 from transduce.decode.translator import Translator
 from transduce.errors import DataError, ModelError, UsageError
 from transduce.grammar import generate
@@ -81,7 +82,7 @@ def test_order_is_kept_and_blank_stays_blank_whatever_the_batches(
 ) -> None:
     texts = [*SOURCES[:7], "", "   ", *SOURCES[7:12]]
     whole = translator.translate(texts)
-    monkeypatch.setattr("transduce.decode.sentences.MOST_ROWS", 100)
+    monkeypatch.setattr("transduce.decode.engines.base.MOST_ROWS", 100)
     assert [t.text for t in translator.translate(texts)] == [t.text for t in whole]
     assert [t.source for t in whole] == texts
     assert (whole[7].text, whole[8].text) == ("", "")
@@ -96,7 +97,7 @@ def test_order_is_kept_and_blank_stays_blank_whatever_the_batches(
 def test_a_schedule_has_every_sentence_once_and_as_much_for_each_worker(
     lengths: list[int], width: int, n_workers: int, most: int
 ) -> None:
-    batches = schedule([Sentence((9,) * n) for n in lengths], width, n_workers, most)
+    batches = schedule([SearchInput((9,) * n) for n in lengths], width, n_workers, most)
     assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
     shortest_first = [lengths[i] for batch in reversed(batches) for i in batch]
     assert shortest_first == sorted(lengths)
@@ -124,9 +125,11 @@ def test_the_maximum_length_is_the_input_plus_fifty_unless_said(
     monkeypatch.setattr(
         translator.model, "logits", lambda hidden: torch.arange(700.0).expand(len(hidden), 700)
     )
-    source = Sentence(tuple(translator.source_vocabulary.encode("I love you")))
-    [[free]] = translator.reference.search([source], How(DecodeConfig(beam=1)))
-    [[bound]] = translator.reference.search([source], How(DecodeConfig(beam=1, max_length=5)))
+    source = SearchInput(tuple(translator.source_vocabulary.encode("I love you")))
+    [[free]] = translator.torch_engine.search([source], TranslateOptions(DecodeConfig(beam=1)))
+    [[bound]] = translator.torch_engine.search(
+        [source], TranslateOptions(DecodeConfig(beam=1, max_length=5))
+    )
     assert (len(bound.ids), bound.truncated) == (5, True)
     assert (len(free.ids), free.truncated) == (len(source.ids) + 50, True)
 
@@ -165,7 +168,7 @@ def test_a_model_with_learned_positions_reads_and_writes_no_further_than_they_go
         ["I love you very much and I love you very much and I love you very much"]
     )
     assert "split" in found.notes
-    assert limit(Sentence(tuple(range(10))), How(DecodeConfig()), config) == 11
+    assert limit(SearchInput(tuple(range(10))), TranslateOptions(DecodeConfig()), config) == 11
 
 
 def test_texts_may_come_from_a_generator(translator: Translator) -> None:
@@ -190,7 +193,7 @@ def test_a_model_whose_weights_are_not_numbers_says_so(untrained_folder: ModelFo
         lambda: list(translator.stream("I love you")),
         lambda: translator.score([("I love you", "Ti amo")]),
     ):
-        with pytest.raises(ModelError, match="the model's scores are not numbers"):
+        with pytest.raises(ModelError, match="the model's scores are NaN"):
             work()
 
 
@@ -294,7 +297,7 @@ def test_models_together_average_their_probabilities(translator: Translator) -> 
     assert [t.score for t in found] == pytest.approx(
         [sum(t.token_scores) / len(t.token_scores) for t in found], abs=1e-4
     )
-    assert str(together.reference).startswith("torch, 2 models together, float32, threads: ")
+    assert str(together.torch_engine).startswith("torch, 2 models together, float32, threads: ")
 
 
 def test_models_with_other_vocabularies_cannot_translate_together(
@@ -362,7 +365,7 @@ def test_a_prefix_that_the_model_would_have_written_changes_nothing(translator: 
 
 
 def test_a_stream_joined_is_the_greedy_translation(translator: Translator) -> None:
-    long = "Does Maria love the cat? " * (translator.most_pieces() // 4)
+    long = "Does Maria love the cat? " * (translator.max_source_tokens() // 4)
     for text in (*SOURCES[:15], "I love 愛 and \u2028 zebras", long, "x" * 9000, "", "  "):
         [whole] = translator.translate([text], beam=1)
         parts = list(translator.stream(text))
@@ -387,7 +390,9 @@ def test_equal_lines_are_searched_once_and_drawn_each_for_itself(
     n_searched: list[int] = []
     search = TorchEngine.search
 
-    def counted(self: TorchEngine, sentences: list[Sentence], how: How) -> list[list[Hypothesis]]:
+    def counted(
+        self: TorchEngine, sentences: list[SearchInput], how: TranslateOptions
+    ) -> list[list[Hypothesis]]:
         n_searched.append(len(sentences))
         return search(self, sentences, how)
 
@@ -397,7 +402,7 @@ def test_equal_lines_are_searched_once_and_drawn_each_for_itself(
     assert n_searched == [2]
     assert [t.source for t in found] == texts
     assert {t.text for t in found} == {"Ti amo", "Dormiamo", ""}
-    long = "Does Maria love the cat? " * translator.most_pieces()
+    long = "Does Maria love the cat? " * translator.max_source_tokens()
     assert len(translator.translate([long])[0].text) > len(long) / 2
     assert n_searched.pop() == 1, "equal parts of a long line, too"
     drawn = translator.translate(
@@ -409,7 +414,7 @@ def test_equal_lines_are_searched_once_and_drawn_each_for_itself(
 
 def test_a_line_that_is_too_long_is_split_translated_and_joined(translator: Translator) -> None:
     sentence = "Does Maria love the cat?"
-    n = 1 + translator.most_pieces() // len(translator.source_vocabulary.encode(sentence))
+    n = 1 + translator.max_source_tokens() // len(translator.source_vocabulary.encode(sentence))
     [found] = translator.translate([f"{sentence}  " * n + "We sleep"])
     assert found.text == "Maria ama il gatto?  " * n + "Dormiamo"
     assert found.notes == ("split",)
@@ -440,7 +445,9 @@ def test_bf16_runs_where_the_processor_has_it_and_is_refused_elsewhere(
             Translator(translator.folder, precision="bf16")
         return
     rough = Translator(translator.folder, precision="bf16", engine="auto")
-    assert str(rough.engine(How(DecodeConfig()))[0]).startswith("torch, bf16, threads: ")
+    assert str(rough.engine(TranslateOptions(DecodeConfig()))[0]).startswith(
+        "torch, bf16, threads: "
+    )
     exact = translator.translate(SOURCES[:20], beam=1)
     found = rough.translate(SOURCES[:20], beam=1)
     assert [t.score for t in found] != [t.score for t in exact]

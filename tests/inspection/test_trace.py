@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from transduce.config import ModelConfig, TextConfig
+from transduce.decode.engines.base import SearchInput
 from transduce.decode.generator import Generator
 from transduce.decode.load import load
-from transduce.decode.options import How, Sampling
-from transduce.decode.sentences import Sentence
+from transduce.decode.options import Sampling, TranslateOptions
 from transduce.decode.translator import Translator
 from transduce.errors import DataError, MissingInputError, TransduceError, UsageError
 from transduce.inspection import trace as trace_module
@@ -91,8 +91,10 @@ def test_the_spelled_out_pass_says_what_the_fast_search_said_step_by_step(
     builtin: Translator, text: str
 ) -> None:
     found = trace(builtin, text, beam=1)
-    sentence = Sentence(tuple(builtin.source_vocabulary.encode(text)))
-    moments = list(builtin.reference.stream(sentence, How(builtin.settings(beam=1))))
+    sentence = SearchInput(tuple(builtin.source_vocabulary.encode(text)))
+    moments = list(
+        builtin.torch_engine.stream(sentence, TranslateOptions(builtin.settings(beam=1)))
+    )
     spelled = torch.log_softmax(found["logits"], dim=-1)
     assert len(moments) == len(spelled)
     for row, moment in zip(spelled, moments, strict=True):
@@ -502,5 +504,5 @@ def test_files_that_are_no_traces_are_refused(
         built.to_bytes()
     with torch.no_grad():
         untrained_folder.model.logit_weight.fill_(float("nan"))
-    with pytest.raises(TransduceError, match="the model's scores are not numbers"):
+    with pytest.raises(TransduceError, match="the model's scores are NaN"):
         trace(Translator(untrained_folder), TEXT)

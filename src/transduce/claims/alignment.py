@@ -3,8 +3,7 @@
 from transduce.claims import Result, bars, conclude, judge
 from transduce.claims.lab import Lab, grammar, mean, watched
 from transduce.data.batch import encode_pairs
-from transduce.decode.alignment import words_of
-from transduce.decode.scoring import alignment_layer
+from transduce.decode.alignment import alignment_layer, word_indices
 
 GOOD, BETTER = 0.8, 0.1  # share of words, and how much above a guess by place
 
@@ -18,8 +17,8 @@ def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
     for pair, example, found in zip(
         pairs, examples, watched(translator.model, examples), strict=True
     ):
-        source = words_of(example.source[:-1].tolist(), translator.source_vocabulary)
-        target = words_of(example.target[1:-1].tolist(), translator.target_vocabulary)
+        source = word_indices(example.source[:-1].tolist(), translator.source_vocabulary)
+        target = word_indices(example.target[1:-1].tolist(), translator.target_vocabulary)
         gold = set(pair.alignment)
         for t, j in enumerate(target):
             if (t and target[t - 1] == j) or j not in {to for _, to in gold}:

@@ -5,9 +5,9 @@ from torch import Tensor
 
 from transduce.claims import Result, bars, conclude, judge
 from transduce.claims.lab import Lab
-from transduce.decode.scoring import twin
 from transduce.inspection.record import watch
 from transduce.model import Transformer
+from transduce.model.weights import shared_copy
 
 LENGTH = 12
 SEEN = 1e-3  # what the control must see at least
@@ -39,7 +39,7 @@ def run(lab: Lab, *, mask: bool = True, control_mask: bool = False) -> Result:
 
 def leaks(model: Transformer, has_mask: bool) -> tuple[float, float, list[float]]:
     """The largest change and the largest gradient from a later place to an earlier answer, and the changes by place."""
-    model = twin(model)
+    model = shared_copy(model)
     watch(model, [] if has_mask else [{"op": "no_mask"}], None)
     random = torch.Generator().manual_seed(1)
     n_pieces = len(model.logit_weight)

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from transduce.claims import Result, conclude, judge, lines
 from transduce.claims.lab import Exam, Lab, examine, mean, watched
-from transduce.decode.scoring import twin
 from transduce.inspection.edits import Edit
 from transduce.inspection.record import places, watch
+from transduce.model.weights import shared_copy
 
 ALONE, TOGETHER = 0.01, 0.05  # share of sentences that may change
 
@@ -22,7 +22,7 @@ def run(lab: Lab, *, muted: bool = True, n_sentences: int = 100) -> Result:
 
     def without(some: Sequence[tuple[str, int]]) -> Exam:
         edits: list[Edit] = [{"op": "mute", "at": at, "head": head} for at, head in some]
-        bent = twin(model)
+        bent = shared_copy(model)
         watch(bent, edits if muted else [], None)
         return examine(bent, examples)
 

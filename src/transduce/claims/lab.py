@@ -15,14 +15,13 @@ from transduce.config import ModelConfig, TextConfig, TrainConfig
 from transduce.data.batch import Example, encode_pairs
 from transduce.data.order import ExampleList, Position, in_order, stream
 from transduce.decode.load import load_translator
-from transduce.decode.scoring import twin
 from transduce.decode.translator import Translator
 from transduce.evaluation.metrics import exact_match
 from transduce.grammar import generate
 from transduce.inspection.edits import Edit
 from transduce.inspection.record import read, watch
 from transduce.model import Transformer
-from transduce.model.weights import weights_of
+from transduce.model.weights import shared_copy, weights_of
 from transduce.model_folder import FolderConfig, ModelFolder
 from transduce.text.corpus import Pair
 from transduce.text.vocabulary import PAD, Vocabulary, learn
@@ -176,7 +175,7 @@ def watched(
     model: Transformer, examples: Sequence[Example], edits: Sequence[Edit] = ()
 ) -> Iterator[dict[str, Tensor]]:
     """Everything a model computes while it reads pairs, by the names of `inspection.trace`, one pair after the other."""
-    model = twin(model)
+    model = shared_copy(model)
     found: dict[str, Tensor] = {}
     watch(model, edits, found.__setitem__)
     for source, target in examples:

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from transduce.claims import Result, bars, conclude, judge
 from transduce.claims.lab import Lab, examine, watched
-from transduce.decode.scoring import twin
+from transduce.model.weights import shared_copy
 
 
 def run(lab: Lab, *, early: bool = True, exchanged: bool = True, n_sentences: int = 60) -> Result:
@@ -20,7 +20,7 @@ def run(lab: Lab, *, early: bool = True, exchanged: bool = True, n_sentences: in
                 hidden = found[f"dec.{i if early else n_layers - 1}.ff.norm"]
                 hits[i].append(model.logits(model.decoder.norm(hidden)).argmax(dim=-1) == written)
     shares = [torch.cat(each).float().mean().item() for each in hits]
-    swapped = twin(model)
+    swapped = shared_copy(model)
     if exchanged:
         stack = swapped.decoder.layers
         stack[0], stack[n_layers - 1] = stack[n_layers - 1], stack[0]

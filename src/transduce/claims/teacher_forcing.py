@@ -5,9 +5,9 @@ from torch import Tensor
 
 from transduce.claims import Result, bars, conclude, judge
 from transduce.claims.lab import Lab, grammar
-from transduce.decode.scoring import twin
 from transduce.inspection.record import watch
 from transduce.model import Transformer
+from transduce.model.weights import shared_copy
 from transduce.text.vocabulary import EOS, SOS
 
 SAME, OTHER = 1e-3, 1e-1
@@ -61,7 +61,7 @@ def differ(
     model: Transformer, source: Tensor, target: Tensor, steps: Tensor, has_mask: bool
 ) -> float:
     """The largest difference between the logits of the steps and those of one pass."""
-    model = twin(model)
+    model = shared_copy(model)
     watch(model, [] if has_mask else [{"op": "no_mask"}], None)
     with torch.inference_mode():
         return float(

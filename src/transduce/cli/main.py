@@ -376,13 +376,13 @@ def translate(
         )
     from transduce.cli.translate import run_filter, say
     from transduce.decode.load import load_translator
-    from transduce.decode.options import How, Sampling
+    from transduce.decode.options import Sampling, TranslateOptions
     from transduce.text.terms import read_glossary, read_phrases
 
     translator = load_translator(
-        *model or (), engine=engine, precision=precision, n_threads=threads, say=say
+        *model or (), engine=engine, precision=precision, n_threads=threads, log=say
     )
-    asked = How(
+    asked = TranslateOptions(
         translator.settings(beam, alpha, length_penalty, max_length),
         n_best=n_best,
         alternatives=alternatives,

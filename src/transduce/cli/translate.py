@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from transduce.decode.load import load_translator
-from transduce.decode.options import How
+from transduce.decode.options import TranslateOptions
 from transduce.decode.translation import Translation
 from transduce.decode.translator import Translator
 from transduce.errors import DataError, OutputError, UsageError
@@ -86,7 +86,7 @@ class Tally:
 
 def run_filter(
     translator: Translator,
-    how: How,
+    options: TranslateOptions,
     report: Path | None,
     alignments: Path | None,
     files: Sequence[Path | None],
@@ -96,12 +96,12 @@ def run_filter(
 ) -> None:
     """Translate standard input line by line; `files` are others that are read."""
     check_outputs((report, alignments), files)
-    chosen, reason = translator.engine(how)
+    chosen, reason = translator.engine(options)
     say(f"engine: {chosen}" + (f" ({reason})" if reason is not None else ""))
-    how = replace(how, details=as_json or alignments is not None)
+    options = replace(options, details=as_json or alignments is not None)
     tally = Tally()
     with _create(report) as reported, _create(alignments) as aligned:
-        for window in translated(translator, how, sys.stdin.buffer):
+        for window in translated(translator, options, sys.stdin.buffer):
             out: list[str] = []
             for line, found in window:
                 noted = replace(
@@ -110,7 +110,7 @@ def run_filter(
                     flags=tuple(dict.fromkeys((*line.flags, *found.flags))),
                 )
                 tally.add(noted)
-                out += _written(tally.n_lines, noted, as_json, how)
+                out += _written(tally.n_lines, noted, as_json, options)
                 if reported is not None:
                     doubts = {
                         name: getattr(noted, name)
@@ -130,16 +130,16 @@ def run_filter(
 
 
 def translated(
-    translator: Translator, how: How, file: BinaryIO
+    translator: Translator, options: TranslateOptions, file: BinaryIO
 ) -> Iterator[list[tuple[Line, Translation]]]:
     """Lines with their translations, as many at once as were there; if more are, those are begun before these are finished."""
     n_read = 0
     begun: list[tuple[list[Line], Callable[[], list[Translation]]]] = []
     for lines in read_lines(file):
-        if how.sampling is not None:
-            how = replace(how, sampling=replace(how.sampling, first=n_read))
+        if options.sampling is not None:
+            options = replace(options, sampling=replace(options.sampling, first=n_read))
         n_read += len(lines)
-        begun.append((lines, translator.begin(lines, how)))
+        begun.append((lines, translator.begin(lines, options)))
         while len(begun) > is_waiting(file):
             first, finish = begun.pop(0)
             yield list(zip(first, finish(), strict=True))
@@ -172,11 +172,13 @@ def score_files(
                     print(scored.alignment, file=aligned)
 
 
-def _written(number: int, translation: Translation, as_json: bool, how: How) -> list[str]:
+def _written(
+    number: int, translation: Translation, as_json: bool, options: TranslateOptions
+) -> list[str]:
     """What stands on stdout for one line: the text, the record, or all that was found in Moses' form."""
     if as_json:
         return [_to_json({"line": number, **asdict(translation)})]
-    if how.n_best == 1 and not how.alternatives:
+    if options.n_best == 1 and not options.alternatives:
         return [translation.text]
     found = [(each.text, each.score) for each in translation.alternatives] or [
         (translation.text, translation.score)

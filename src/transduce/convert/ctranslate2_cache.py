@@ -6,12 +6,12 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.convert.ctranslate2 import convert
 from transduce.errors import ModelError
+from transduce.log import Log
 from transduce.model_folder import ModelFolder
 from transduce.storage import sha256
 from transduce.text.files import sha256_of_file
@@ -24,8 +24,6 @@ FORM = 2  # of the converted folder; another form is another folder
 N_PAIRS, LONGEST_PAIR = 8, 24  # that are scored by both engines on first use
 MOST_DIFFERENCE = 1e-3  # between the log-probabilities they give a piece
 
-Say = Callable[[str], None]
-
 
 def cache_folder(fingerprint: str) -> Path:
     """Where a converted model lies: $XDG_CACHE_HOME or ~/.cache, by the hash of the model and of what made it."""
@@ -36,13 +34,13 @@ def cache_folder(fingerprint: str) -> Path:
     return Path(home) / "transduce" / "ctranslate2" / key
 
 
-def find_converted(folder: ModelFolder, say: Say) -> Path:
+def find_converted(folder: ModelFolder, log: Log) -> Path:
     """Where the converted model lies; it is converted and compared with the reference first if there is none yet."""
     assert folder.fingerprint is not None, "a model from a folder"
     where = cache_folder(folder.fingerprint)
     if (where / PARITY).is_file():
         if reason := _why_damaged(where):
-            say(f"{where} cannot be used ({reason}): converting again")
+            log(f"{where} cannot be used ({reason}): converting again")
             shutil.rmtree(where, ignore_errors=True)
         else:
             return where
@@ -50,7 +48,7 @@ def find_converted(folder: ModelFolder, say: Say) -> Path:
         where.parent.mkdir(parents=True, exist_ok=True)
         room = Path(tempfile.mkdtemp(dir=where.parent, prefix=f"{where.name}."))
     except OSError as error:
-        say(
+        log(
             f"{where.parent} cannot be written ({error.strerror}): the model is converted for this time only"
         )
         room = Path(tempfile.mkdtemp())
@@ -69,7 +67,7 @@ def find_converted(folder: ModelFolder, say: Say) -> Path:
     with contextlib.suppress(OSError):  # another process was first: its folder is as good
         made.rename(where)
     done()
-    say(
+    log(
         f"converted for CTranslate2, once: {where} (largest difference from torch {difference:.1e} nats a piece)"
     )
     return where
@@ -114,7 +112,7 @@ def _difference(translator: Any, model: "transduce.model.Transformer") -> float:
     """The largest difference between the log-probabilities that both engines give the pieces of random pairs."""
     import torch
 
-    from transduce.decode.scoring import force
+    from transduce.decode.scoring import score_targets
 
     random = torch.Generator().manual_seed(1)
     n_source, n_target = len(model.source_embedding.weight), len(model.target_embedding.weight)
@@ -127,7 +125,7 @@ def _difference(translator: Any, model: "transduce.model.Transformer") -> float:
     theirs = translator.score_batch(
         *([[str(i) for i in ids] for ids in side] for side in (sources, targets))
     )
-    ours = force([model], sources, targets)
+    ours = score_targets([model], sources, targets)
     return max(
         abs(a - b)
         for mine, other in zip(ours, theirs, strict=True)

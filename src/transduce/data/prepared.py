@@ -23,7 +23,6 @@ from transduce.text.vocabulary import Vocabulary
 
 VALID = "valid.jsonl"
 FORMAT = 1
-Say = Callable[[str], None]
 Inputs = Mapping[str, Any]  # all that a prepared corpus depends on
 
 

@@ -17,9 +17,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from transduce.decode.hypotheses import Hypothesis, Penalty
 from transduce.decode.search import NEVER, Candidates, Rows, top_k
-from transduce.decode.sentences import Hypothesis, Penalty
-from transduce.decode.words import FIRST, INSIDE, Pieces, Wanted, Words
+from transduce.decode.words import FIRST, INSIDE, Pieces, RequiredTerm, Words
 from transduce.text.terms import is_word_character
 from transduce.text.vocabulary import EOS, SOS
 
@@ -63,10 +63,10 @@ class Progress(NamedTuple):
         )
 
 
-class Demand:
+class TermConstraint:
     """The terms of one sentence."""
 
-    def __init__(self, terms: Sequence[Wanted], words: Words) -> None:
+    def __init__(self, terms: Sequence[RequiredTerm], words: Words) -> None:
         self.terms, self.words = terms, words
         self._longest = 3 + max(len(target) for term in terms for target in term.targets)
         self._next: dict[
@@ -184,7 +184,9 @@ def _begins_sentence(before: str) -> bool:
 class Constraints:
     """The terms of the sentences of a batch: a rule and a selection for `search`. None: a sentence without terms."""
 
-    def __init__(self, demands: Sequence[Demand | None], max_lengths: Sequence[int]) -> None:
+    def __init__(
+        self, demands: Sequence[TermConstraint | None], max_lengths: Sequence[int]
+    ) -> None:
         self._demands = demands
         self._max_lengths = max_lengths
         # Progress follows from what was written.

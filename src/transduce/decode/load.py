@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from transduce.convert.ctranslate2_cache import Say
 from transduce.decode.options import EngineName, Precision
 from transduce.decode.translator import Translator
+from transduce.log import Log
 from transduce.model_folder import BUILTIN, open_model
 
 if TYPE_CHECKING:
@@ -40,11 +40,11 @@ def load_translator(
     engine: EngineName = "torch",
     precision: Precision = "float32",
     n_threads: int | None = None,
-    say: Say = lambda message: None,
+    log: Log = lambda message: None,
 ) -> Translator:
     """A translator, and nothing else; of several models, one that asks them all. None is the built-in one."""
     folders = [open_model(path or BUILTIN) for path in paths or (None,)]
-    return Translator(*folders, engine=engine, precision=precision, n_threads=n_threads, say=say)
+    return Translator(*folders, engine=engine, precision=precision, n_threads=n_threads, log=log)
 
 
 def load_generator(path: Path) -> "transduce.decode.generator.Generator":

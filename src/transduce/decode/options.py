@@ -32,7 +32,7 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class TranslateOptions:
     """How texts are translated; what cannot be is refused here."""
 
     config: DecodeConfig

@@ -27,7 +27,7 @@ def wrong_length(source: Sequence[int], target: Sequence[int]) -> str | None:
     return "too_long" if len(target) > MOST_RATIO * len(source) + SLACK else None
 
 
-def loops(ids: Sequence[int]) -> bool:
+def has_repetition(ids: Sequence[int]) -> bool:
     """Whether the same few pieces are repeated on end."""
     if len(ids) - len(set(ids)) < FEWEST_REPEATED:
         return False

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from transduce.decode.hypotheses import NAN_SCORES
 from transduce.decode.search import NEVER, Candidates, Rows, Select
-from transduce.decode.sentences import NOT_NUMBERS
 from transduce.errors import ModelError
 
 
@@ -60,7 +60,7 @@ def sampler(
             piece = draw(shaped, uniform)
         score = scores + log_probs[:, 0].gather(1, piece)
         if score.isnan().any():
-            raise ModelError(NOT_NUMBERS)
+            raise ModelError(NAN_SCORES)
         return Candidates(beam=torch.zeros_like(piece), piece=piece, score=score)
 
     return select

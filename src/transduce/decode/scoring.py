@@ -1,40 +1,33 @@
 """Targets that are given, not searched: how likely each of their pieces is, and which source words it looked at."""
 
-import copy
 import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from transduce.data.batch import Batch, collate, encode_example
 from transduce.data.budget import cut_batches
-from transduce.decode.sentences import NOT_NUMBERS
+from transduce.decode.alignment import alignment_layer
+from transduce.decode.hypotheses import NAN_SCORES
 from transduce.errors import ModelError
 from transduce.model import Transformer
 from transduce.model.attention import Mask, attention_weights
+from transduce.model.weights import shared_copy
 
 TOKENS = 2048  # pieces of a batch
 
 
 @dataclass(frozen=True, slots=True)
-class Forced:
+class ScoredTarget:
     """A pair that was scored: the log-probability of each target piece, [EOS] last, and what it attended to."""
 
     log_probs: tuple[float, ...]
     attention: Float[Tensor, "target source"] | None = None  # [EOS] is the last on both sides
-
-
-ModelT = TypeVar("ModelT", bound=nn.Module)
-
-
-def twin(model: ModelT) -> ModelT:
-    """A model that shares its weights with another, and may be hooked and bent without anybody else noticing."""
-    return copy.deepcopy(model, {id(parameter): parameter for parameter in model.parameters()})
 
 
 class Watched:
@@ -44,7 +37,7 @@ class Watched:
     """
 
     def __init__(self, model: Transformer) -> None:
-        self.model = twin(model)
+        self.model = shared_copy(model)
         self._here = threading.local()
         layer: Any = self.model.decoder.layers[alignment_layer(model.config.n_layers)]
         layer.cross_attention.attend = self._attend
@@ -59,32 +52,32 @@ class Watched:
         return self._here.weights @ v
 
 
-def force(
+def score_targets(
     models: Sequence[Transformer],
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
     *,
     with_attention: bool = False,
-) -> list[Forced]:
+) -> list[ScoredTarget]:
     """Score pairs of pieces in one pass each, all positions at once; of an ensemble the probabilities are averaged.
 
     The attention is that of the first model: the cross-attention of the layer that aligns best, averaged over its heads.
     """
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]) + len(targets[i]))
     lengths = [max(len(sources[i]), len(targets[i])) + 1 for i in order]
-    found: dict[int, Forced] = {}
+    found: dict[int, ScoredTarget] = {}
     watched = Watched(models[0]) if with_attention else None
     for numbers in cut_batches(lengths, TOKENS):
         chosen = [order[i] for i in numbers]
         batch = collate([encode_example(sources[i], targets[i]) for i in chosen])
         log_probs = _read([watched.model, *models[1:]] if watched else models, batch)
         if log_probs.isnan().any():
-            raise ModelError(NOT_NUMBERS)
+            raise ModelError(NAN_SCORES)
         attention = watched.attention if watched else None
         for row, i in enumerate(chosen):
             n = len(targets[i]) + 1
             seen = attention[row, :n, : len(sources[i]) + 1] if attention is not None else None
-            found[i] = Forced(tuple(log_probs[row, :n].tolist()), seen)
+            found[i] = ScoredTarget(tuple(log_probs[row, :n].tolist()), seen)
     return [found[i] for i in range(len(sources))]
 
 
@@ -98,11 +91,3 @@ def _read(models: Sequence[Transformer], batch: Batch) -> Float[Tensor, "batch t
                 logits.gather(2, batch.target_out[:, :, None])[:, :, 0] - logits.logsumexp(dim=2)
             )
     return torch.stack(own).logsumexp(dim=0) - math.log(len(models))
-
-
-def alignment_layer(n_layers: int) -> int:
-    """The layer whose cross-attention shows best which word was translated: the last but one, of few layers the last.
-
-    Garg et al. 2019 found the last but one of six; of the two layers of the built-in model it is the last (docs/decisions.md).
-    """
-    return n_layers - 2 if n_layers > 3 else n_layers - 1

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transduce.decode.sentences import Hypothesis, Penalty
+from transduce.decode.hypotheses import Hypothesis, Penalty
 from transduce.text.vocabulary import EOS, SOS
 
 NEVER = float("-inf")
@@ -54,7 +54,7 @@ Rule = Callable[[Rows, Tensor], Tensor]
 Select = Callable[[Rows, Tensor, Tensor, int], Candidates]
 
 
-class Moment(NamedTuple):
+class SearchStep(NamedTuple):
     """One time step of a search: what was read, what was thought of it, who goes on and who has ended."""
 
     rows: Rows
@@ -121,7 +121,7 @@ def explore(
     rules: Sequence[Rule] = (),
     penalty: Penalty = lambda length: 1.0,
     n_ends: Sequence[int] | None = None,
-) -> Iterator[Moment]:
+) -> Iterator[SearchStep]:
     """A search, time step by time step.
 
     `cache` has one row a sentence and `max_lengths` one number a sentence: the most pieces, [EOS] counted. A sentence is
@@ -166,7 +166,7 @@ def explore(
         )  # the first that may
         scores = score.masked_fill(~may_go_on, NEVER).gather(1, kept)
         is_kept = torch.zeros_like(is_end).scatter(1, kept, scores.isfinite())
-        yield Moment(rows, log_probs, Candidates(beam, piece, score), is_kept, ended)
+        yield SearchStep(rows, log_probs, Candidates(beam, piece, score), is_kept, ended)
 
         ends_left = ends_left - ending.sum(dim=1)
         is_open = (ends_left > 0) & scores.isfinite().any(dim=1)

@@ -11,14 +11,15 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transduce.config import DecodeConfig, resolve
-from transduce.convert.ctranslate2_cache import Say
-from transduce.decode import quality as doubts
-from transduce.decode.engines.ctranslate2 import FastEngine, why_not_fast
-from transduce.decode.options import EngineName, How, Precision, Sampling
-from transduce.decode.sentences import NOT_NUMBERS, Hypothesis, Sentence, make_penalty
+from transduce.decode import quality
+from transduce.decode.engines.base import SearchInput
+from transduce.decode.engines.ctranslate2 import CTranslate2Engine, why_not_fast
+from transduce.decode.hypotheses import NAN_SCORES, Hypothesis, make_penalty
+from transduce.decode.options import EngineName, Precision, Sampling, TranslateOptions
 from transduce.decode.translation import Alternative, Translation
-from transduce.decode.words import Wanted
+from transduce.decode.words import RequiredTerm
 from transduce.errors import DataError, ModelError, UsageError
+from transduce.log import Log
 from transduce.model_folder import ModelFolder
 from transduce.text.normalize import CONTROL, LONE_SURROGATE, normalise, words_of
 from transduce.text.segments import Segment, split
@@ -42,7 +43,7 @@ class Part(NamedTuple):
 
     text: str
     gap: str  # the space after it
-    sentence: Sentence | None  # None: nothing can be searched, it is copied
+    sentence: SearchInput | None  # None: nothing can be searched, it is copied
     terms: tuple[Term, ...] = ()
 
 
@@ -59,7 +60,7 @@ class Translator:
         engine: EngineName = "torch",
         precision: Precision = "float32",
         n_threads: int | None = None,
-        say: Say = lambda message: None,
+        log: Log = lambda message: None,
     ) -> None:
         self.folders = (folder, *others)
         if any(each.config.model.kind == "decoder-only" for each in self.folders):
@@ -78,11 +79,11 @@ class Translator:
         self.source_vocabulary = folder.source_vocabulary
         self.target_vocabulary = folder.target_vocabulary
         self.decode_config = folder.config.decode
-        self._engine, self._precision, self._n_threads, self._say = (
+        self._engine, self._precision, self._n_threads, self._log = (
             engine,
             precision,
             n_threads,
-            say,
+            log,
         )
         if precision == "bf16":
             from transduce.hardware import has_bfloat16
@@ -107,7 +108,7 @@ class Translator:
         return self.models[0]
 
     @cached_property
-    def reference(self) -> "transduce.decode.engines.torch.TorchEngine":
+    def torch_engine(self) -> "transduce.decode.engines.torch.TorchEngine":
         """The engine that can do everything."""
         from transduce.decode.engines.torch import TorchEngine
 
@@ -115,27 +116,27 @@ class Translator:
         return TorchEngine(self.models, self.target_vocabulary, precision, self._n_threads)
 
     @cached_property
-    def _fast(self) -> FastEngine | str:
+    def _fast(self) -> CTranslate2Engine | str:
         """CTranslate2, or why it cannot be had."""
         try:
-            return FastEngine(
-                self.folder, self._precision, self._n_threads, lambda: self.reference, self._say
+            return CTranslate2Engine(
+                self.folder, self._precision, self._n_threads, lambda: self.torch_engine, self._log
             )
         except (ModelError, RuntimeError, OSError, ImportError) as error:
             return str(error)
 
     def engine(
-        self, how: How
-    ) -> "tuple[transduce.decode.engines.torch.TorchEngine | FastEngine, str | None]":
+        self, options: TranslateOptions
+    ) -> "tuple[transduce.decode.engines.torch.TorchEngine | CTranslate2Engine, str | None]":
         """The engine for what is asked; and if that is not CTranslate2 though it might be wished for, why."""
         if self._engine == "torch" or self._precision == "bf16":
-            return self.reference, None
-        reason = why_not_fast(self.folders, how) or self._fast
+            return self.torch_engine, None
+        reason = why_not_fast(self.folders, options) or self._fast
         if not isinstance(reason, str):
             return reason, None
         if self._engine == "ctranslate2" or self._precision == "int8":
             raise UsageError(f"{reason}; leave out --engine and --precision for the torch engine")
-        return self.reference, reason
+        return self.torch_engine, reason
 
     def settings(
         self,
@@ -175,7 +176,7 @@ class Translator:
 
         What is left out takes the model's own setting. With `sampling`, translations are drawn and `beam` plays no part.
         `n_best` hypotheses come back as alternatives; `alternatives` asks for so many translations that differ in the piece that
-        follows `prefix`, which is how a translation begins (one for all, or one each). Terms of a `glossary` are met, and
+        follows `prefix`, which is options a translation begins (one for all, or one each). Terms of a `glossary` are met, and
         with `protect` numbers, addresses and placeholders survive. `details` gives pieces, their scores, and the alignment.
         """
         if isinstance(texts, str):
@@ -193,72 +194,79 @@ class Translator:
             protect,
             details,
         )
-        return self.translate_as(list(texts), How(config, *asked))
+        return self.translate_with(list(texts), TranslateOptions(config, *asked))
 
-    def translate_as(self, texts: Sequence[str], how: How) -> list[Translation]:
+    def translate_with(self, texts: Sequence[str], options: TranslateOptions) -> list[Translation]:
         """The same, with all that is asked in one value."""
-        return self.begin(texts, how)()
+        return self.begin(texts, options)()
 
-    def begin(self, texts: Sequence[str], how: How) -> Callable[[], list[Translation]]:
+    def begin(
+        self, texts: Sequence[str], options: TranslateOptions
+    ) -> Callable[[], list[Translation]]:
         """Begin to translate; what comes back waits for the translations.
 
         CTranslate2 searches until then, whatever the caller does, so that the cores have work while others are read and written.
         """
-        if how.forbid:
-            how = replace(how, forbid=tuple(map(self.clean, how.forbid)))
+        if options.forbid:
+            options = replace(options, forbid=tuple(map(self.clean, options.forbid)))
         cleaned = [self.clean(text) for text in texts]
-        lines = list(zip(texts, cleaned, self._parts(cleaned, how), strict=True))
+        lines = list(zip(texts, cleaned, self._parts(cleaned, options), strict=True))
         every = (part.sentence for *_, parts in lines for part in parts)
         searching = self._search(
-            [sentence for sentence in dict.fromkeys(every) if sentence is not None], how
+            [sentence for sentence in dict.fromkeys(every) if sentence is not None], options
         )
-        return lambda: self._finish(lines, searching, how)
+        return lambda: self._finish(lines, searching, options)
 
     def _finish(
         self,
         lines: Sequence[Line],
-        searching: Iterable[tuple[Sentence, list[Hypothesis]]],
-        how: How,
+        searching: Iterable[tuple[SearchInput, list[Hypothesis]]],
+        options: TranslateOptions,
     ) -> list[Translation]:
         """The translations: a text of one sentence is composed while others are still searched for."""
-        found: dict[Sentence, list[Hypothesis]] = {}
-        forced: Mapping[Sentence, transduce.decode.scoring.Forced] = {}
+        found: dict[SearchInput, list[Hypothesis]] = {}
+        forced: Mapping[SearchInput, transduce.decode.scoring.ScoredTarget] = {}
         ready: dict[int, Translation] = {}
-        whole: dict[Sentence | None, list[int]] = {}
+        whole: dict[SearchInput | None, list[int]] = {}
         for number, (*_, parts) in enumerate(lines):
-            if len(parts) == 1 and not how.details:
+            if len(parts) == 1 and not options.details:
                 whole.setdefault(parts[0].sentence, []).append(number)
         for sentence, hypotheses in searching:
             if not hypotheses:
-                raise ModelError(NOT_NUMBERS)
+                raise ModelError(NAN_SCORES)
             found[sentence] = hypotheses
             for number in whole.get(sentence, ()):
-                ready[number] = self._compose(*lines[number], found, forced, how)
-        if how.details:
-            from transduce.decode.scoring import force
+                ready[number] = self._compose(*lines[number], found, forced, options)
+        if options.details:
+            from transduce.decode.scoring import score_targets
 
             targets = [best.ids for best, *_ in found.values()]
-            scored = force(
+            scored = score_targets(
                 self.models, [sentence.ids for sentence in found], targets, with_attention=True
             )
             forced = dict(zip(found, scored, strict=True))
         return [
-            ready.get(i) or self._compose(*line, found, forced, how) for i, line in enumerate(lines)
+            ready.get(i) or self._compose(*line, found, forced, options)
+            for i, line in enumerate(lines)
         ]
 
     def stream(
         self, text: str, prefix: str = "", sampling: Sampling | None = None, no_repeat: int = 0
     ) -> Iterator[str]:
         """The translation of one text as it is written, greedily or drawn, in parts that are whole characters."""
-        how = How(self.settings(beam=1), sampling=sampling, no_repeat=no_repeat, prefix=prefix)
-        for part in next(self._parts([self.clean(text)], how)):
+        options = TranslateOptions(
+            self.settings(beam=1), sampling=sampling, no_repeat=no_repeat, prefix=prefix
+        )
+        for part in next(self._parts([self.clean(text)], options)):
             ids: list[int] = []
             said = ""
             for moment in (
-                self.reference.stream(part.sentence, how) if part.sentence is not None else ()
+                self.torch_engine.stream(part.sentence, options)
+                if part.sentence is not None
+                else ()
             ):
                 if moment.candidates.score[0, 0].isnan():
-                    raise ModelError(NOT_NUMBERS)
+                    raise ModelError(NAN_SCORES)
                 ids.append(int(moment.candidates.piece[0, 0]))
                 now = self._text(ids)
                 if now.startswith(said) and not now.endswith("\ufffd"):
@@ -279,7 +287,7 @@ class Translator:
 
         `first` is the number of the first pair, by which an error names one.
         """
-        from transduce.decode.scoring import force
+        from transduce.decode.scoring import score_targets
 
         penalty = make_penalty(self.settings(alpha=alpha, length_penalty=length_penalty))
         sources = self.source_vocabulary.encode_batch([self.clean(source) for source, _ in pairs])
@@ -292,7 +300,7 @@ class Translator:
                     f"pair {number:,} has {len(source)} and {len(target)} pieces, at most {self._longest_run} are scored: "
                     f"split {pair[0][:60]!r}"
                 )
-        scored = force(self.models, sources, targets, with_attention=True)
+        scored = score_targets(self.models, sources, targets, with_attention=True)
         return [
             self._detailed(
                 Translation(*pair, sum(each.log_probs) / penalty(len(each.log_probs))),
@@ -305,7 +313,7 @@ class Translator:
         """A text as the model reads it: normalised, and whole characters only."""
         return LONE_SURROGATE.sub("\ufffd", normalise(text, self.folder.config.text.normalization))
 
-    def most_pieces(self) -> int:
+    def max_source_tokens(self) -> int:
         """Pieces of a source that the model can take: no more than it was trained on, nor than it has positions for."""
         trained = self.folder.trained_with("data", "max_length")
         return max(1, min(self._longest_run, trained if isinstance(trained, int) else MOST_PIECES))
@@ -351,10 +359,12 @@ class Translator:
     def _measure(self, texts: Sequence[str]) -> list[int]:
         return [len(ids) or len(text) for ids, text in zip(self._encode(texts), texts, strict=True)]
 
-    def _parts(self, texts: Sequence[str], how: How) -> Iterator[list[Part]]:
+    def _parts(self, texts: Sequence[str], options: TranslateOptions) -> Iterator[list[Part]]:
         """Each text as parts that the model can take: most are one, a blank text has none."""
-        most, longest, positions = self.most_pieces(), self._longest_run, self._most_positions
-        prefixes = [how.prefix] * len(texts) if isinstance(how.prefix, str) else how.prefix
+        most, longest, positions = self.max_source_tokens(), self._longest_run, self._most_positions
+        prefixes = (
+            [options.prefix] * len(texts) if isinstance(options.prefix, str) else options.prefix
+        )
         if len(prefixes) != len(texts):
             raise UsageError(
                 f"{len(prefixes)} prefixes for {len(texts)} texts: wanted one each, or one for all"
@@ -382,47 +392,55 @@ class Translator:
                     raise UsageError(
                         f"a prefix of {len(begin)} pieces: this model writes at most {positions - 1}"
                     )
-                found = [*(how.glossary.find(segment.text) if how.glossary is not None else ())]
+                found = [
+                    *(options.glossary.find(segment.text) if options.glossary is not None else ())
+                ]
                 free = [
                     each
-                    for each in (protected(segment.text) if how.protect else ())
+                    for each in (protected(segment.text) if options.protect else ())
                     if not _overlaps(each, found)
                 ]
                 found += free  # what the glossary has is seen to already
-                wanted = self._spell(segment.text, found, how)
+                wanted = self._spell(segment.text, found, options)
                 drawn = (
-                    (number, len(parts)) if how.sampling is not None else (0, 0)
+                    (number, len(parts)) if options.sampling is not None else (0, 0)
                 )  # else equal ones are one search
-                sentence = Sentence(tuple(ids), tuple(begin), wanted, *drawn)
+                sentence = SearchInput(tuple(ids), tuple(begin), wanted, *drawn)
                 parts.append(Part(*segment, sentence, tuple(each.term for each in found)))
             yield parts
 
-    def _spell(self, text: str, found: Sequence[Found], how: How) -> tuple[Wanted, ...]:
+    def _spell(
+        self, text: str, found: Sequence[Found], options: TranslateOptions
+    ) -> tuple[RequiredTerm, ...]:
         """How terms may be written, and which pieces they come from; one that holds a forbidden word cannot be had."""
         wanted = []
         for term, start, end in found:
-            possible = [t for t in term.targets if not any(contains(t, bad) for bad in how.forbid)]
+            possible = [
+                t for t in term.targets if not any(contains(t, bad) for bad in options.forbid)
+            ]
             phrases = [phrase for target in possible if (phrase := self.clean(target).strip())]
             if phrases:
                 before, until = self.source_vocabulary.encode_batch(
                     [text[:start].rstrip(), text[:end]]
                 )
                 wanted.append(
-                    self.reference.words.wanted(phrases, len(before), len(until), term.is_verbatim)
+                    self.torch_engine.words.wanted(
+                        phrases, len(before), len(until), term.is_verbatim
+                    )
                 )
         return tuple(wanted)
 
     def _search(
-        self, sentences: Sequence[Sentence], how: How
-    ) -> Iterator[tuple[Sentence, list[Hypothesis]]]:
+        self, sentences: Sequence[SearchInput], options: TranslateOptions
+    ) -> Iterator[tuple[SearchInput, list[Hypothesis]]]:
         """Begin to search for each sentence; they come with their hypotheses as those are found."""
         if not sentences:
             return iter(())
-        engine, _ = self.engine(how)
-        searching = engine.begin(sentences, how)
+        engine, _ = self.engine(options)
+        searching = engine.begin(sentences, options)
 
-        def wait() -> Iterator[tuple[Sentence, list[Hypothesis]]]:
-            without: list[Sentence] = []  # their terms cannot be had
+        def wait() -> Iterator[tuple[SearchInput, list[Hypothesis]]]:
+            without: list[SearchInput] = []  # their terms cannot be had
             for i, hypotheses in searching:
                 if hypotheses or not sentences[i].terms:
                     yield sentences[i], hypotheses
@@ -430,7 +448,7 @@ class Translator:
                     without.append(sentences[i])
             if without:
                 freed = [sentence._replace(terms=()) for sentence in without]
-                yield from zip(without, engine.search(freed, how), strict=True)
+                yield from zip(without, engine.search(freed, options), strict=True)
 
         return wait()
 
@@ -442,9 +460,9 @@ class Translator:
         source: str,
         clean: str,
         parts: Sequence[Part],
-        found: Mapping[Sentence, Sequence[Hypothesis]],
-        forced: "Mapping[Sentence, transduce.decode.scoring.Forced]",
-        how: How,
+        found: Mapping[SearchInput, Sequence[Hypothesis]],
+        forced: "Mapping[SearchInput, transduce.decode.scoring.ScoredTarget]",
+        options: TranslateOptions,
     ) -> Translation:
         """One result from the results of its parts."""
         sentences = [part.sentence for part in parts if part.sentence is not None]
@@ -474,31 +492,32 @@ class Translator:
         }
         source_ids = [i for sentence in sentences for i in sentence.ids]
         target_ids = [i for best in bests for i in best.ids]
-        length = doubts.wrong_length(source_ids, target_ids)
+        length = quality.wrong_length(source_ids, target_ids)
         flags = {
             "invalid_characters": "\ufffd" in clean,
             "truncated": any(best.truncated for best in bests),
             "unknown_characters": unknown,
-            "repetition": doubts.loops(target_ids) and not doubts.loops(source_ids),
+            "repetition": quality.has_repetition(target_ids)
+            and not quality.has_repetition(source_ids),
             "not_translated": any(part.text and part.sentence is None for part in parts),
-            "copied": doubts.is_copy(clean, text),
+            "copied": quality.is_copy(clean, text),
             "too_short": length == "too_short",
             "too_long": length == "too_long",
             "low_confidence": any(
-                doubts.is_unsure(best.log_prob, len(best.ids) + 1) for best in bests
+                quality.is_unsure(best.log_prob, len(best.ids) + 1) for best in bests
             ),
             "missing_term": missing,
         }
         alternatives: tuple[Alternative, ...] = ()
-        if len(sentences) == len(parts) == 1 and (how.n_best > 1 or how.alternatives):
-            listed = found[sentences[0]][: how.alternatives or how.n_best]
+        if len(sentences) == len(parts) == 1 and (options.n_best > 1 or options.alternatives):
+            listed = found[sentences[0]][: options.alternatives or options.n_best]
             alternatives = tuple(Alternative(self._text(each.ids), each.score) for each in listed)
         n_pieces = len(target_ids) + len(bests)
         total = sum(best.log_prob for best in bests)
         translation = Translation(
             source,
             text,
-            total / make_penalty(how.config)(n_pieces) if n_pieces else 0.0,
+            total / make_penalty(options.config)(n_pieces) if n_pieces else 0.0,
             tuple(name for name, is_so in notes.items() if is_so),
             tuple(name for name, is_so in flags.items() if is_so),
             unseen,
@@ -506,7 +525,7 @@ class Translator:
             missing,
             alternatives,
         )
-        if not how.details:
+        if not options.details:
             return translation
         return self._detailed(
             translation,
@@ -521,7 +540,7 @@ class Translator:
     def _detailed(
         self,
         translation: Translation,
-        parts: "Sequence[str | tuple[Sequence[int], Sequence[int], transduce.decode.scoring.Forced]]",
+        parts: "Sequence[str | tuple[Sequence[int], Sequence[int], transduce.decode.scoring.ScoredTarget]]",
     ) -> Translation:
         """Pieces, their scores and the alignment; the words of several parts, also of copied ones, are counted on."""
         from transduce.decode.alignment import align, pharaoh

@@ -10,7 +10,7 @@ from transduce.text.vocabulary import Vocabulary
 Pieces = tuple[int, ...]
 
 
-class Wanted(NamedTuple):
+class RequiredTerm(NamedTuple):
     """A term that a translation must hold: as which text, how that is spelled, and which pieces of the source it translates."""
 
     targets: tuple[str, ...]
@@ -42,7 +42,7 @@ class Words:
 
     def wanted(
         self, phrases: Sequence[str], start: int, end: int, is_verbatim: bool = False
-    ) -> Wanted:
+    ) -> RequiredTerm:
         """Phrases one of which must be written, for pieces of the source.
 
         A sentence may begin one with a large letter, unless it is to stand there verbatim.
@@ -51,7 +51,7 @@ class Words:
         first = tuple(form for form in dict.fromkeys(large) if form not in phrases)
         spellings = [spelling for phrase in phrases for spelling in self.spellings(phrase)]
         spellings += [(FIRST, *self.vocabulary.encode(form)) for form in first]
-        return Wanted(tuple(phrases), first, tuple(spellings), start, end)
+        return RequiredTerm(tuple(phrases), first, tuple(spellings), start, end)
 
     def spellings(self, phrase: str) -> list[Pieces]:
         """A phrase as pieces: as words of their own, and behind a sign."""

@@ -117,7 +117,7 @@ def reference_loss(
         for text, line in zip(texts, reference, strict=True)
     ]
     examples = encode_pairs(pairs, translator.source_vocabulary, translator.target_vocabulary)
-    most = translator.most_pieces()
+    most = translator.max_source_tokens()
     fitting = [each for each in examples if max(len(each.source), len(each.target) - 1) <= most + 1]
     if len(fitting) < len(examples):
         say(

@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce.decode.alignment import words_of
-from transduce.decode.scoring import alignment_layer
+from transduce.decode.alignment import alignment_layer, word_indices
 from transduce.model_folder import ModelFolder
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
@@ -69,7 +68,7 @@ def steps(
 
 
 def _side(ids: list[int], vocabulary: Vocabulary) -> dict[str, Any]:
-    words = iter(words_of([i for i in ids if i not in (SOS, EOS)], vocabulary))
+    words = iter(word_indices([i for i in ids if i not in (SOS, EOS)], vocabulary))
     numbers = [None if i in (SOS, EOS) else next(words) for i in ids]
     return {"ids": ids, "pieces": [vocabulary.piece(i) for i in ids], "words": numbers}
 

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce.decode.scoring import alignment_layer, twin
+from transduce.decode.alignment import alignment_layer
 from transduce.inspection.edits import Edit, edited_attention
 from transduce.model import LanguageModel, Transformer
 from transduce.model.positions import sinusoids
+from transduce.model.weights import shared_copy
 
 Model = Transformer | LanguageModel
 Record = Callable[[str, Tensor], None]
@@ -142,7 +143,7 @@ def record_all(
         if isinstance(model, Transformer):
             tensors["enc.out"] = model.encoder_norm(tensors[f"enc.{last}.ff.norm"])
     if isinstance(model, Transformer):
-        plain = twin(model)
+        plain = shared_copy(model)
         for module in plain.modules():
             module._forward_hooks.clear()
         watch(plain, edits, None)

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from transduce.decode.options import How
-from transduce.decode.sentences import Sentence
+from transduce.decode.engines.base import SearchInput
+from transduce.decode.options import TranslateOptions
 from transduce.decode.translator import Translator
 
 
@@ -27,10 +27,12 @@ class TimeStep:
 def time_steps(translator: Translator, text: str, n_candidates: int = 4) -> list[TimeStep]:
     """Greedy inference one step at a time, from [SOS] to [EOS] or the maximum length. The encoder runs once (Figure 1)."""
     vocabulary = translator.target_vocabulary
-    ids = translator.source_vocabulary.encode(translator.clean(text))[: translator.most_pieces()]
+    ids = translator.source_vocabulary.encode(translator.clean(text))[
+        : translator.max_source_tokens()
+    ]
     steps: list[TimeStep] = []
-    for moment in translator.reference.stream(
-        Sentence(tuple(ids)), How(translator.settings(beam=1))
+    for moment in translator.torch_engine.stream(
+        SearchInput(tuple(ids)), TranslateOptions(translator.settings(beam=1))
     ):
         best = moment.log_probs[0, 0].topk(n_candidates)
         candidates = tuple(

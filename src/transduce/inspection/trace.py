@@ -31,8 +31,7 @@ from torch import Tensor
 
 from transduce.decode.alignment import Link, link_words
 from transduce.decode.generator import Generator
-from transduce.decode.quality import loops
-from transduce.decode.scoring import twin
+from transduce.decode.quality import has_repetition
 from transduce.decode.translator import Translator
 from transduce.errors import DataError, MissingInputError, UsageError
 from transduce.inspection.describe import describe
@@ -40,6 +39,7 @@ from transduce.inspection.edits import Edit, check_edits, check_rows, is_causal,
 from transduce.inspection.record import bend, places, record_all, watch
 from transduce.inspection.tree import search
 from transduce.model import Transformer
+from transduce.model.weights import shared_copy
 from transduce.storage import replace_file, sha256
 from transduce.text.normalize import LONE_SURROGATE, normalise
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
@@ -166,7 +166,7 @@ def trace(
 ) -> Trace:
     """Look inside: translate a text (or let a language model read it) and keep everything that was computed."""
     folder = worker.folder
-    model = twin(folder.model).eval()
+    model = shared_copy(folder.model).eval()
     check_edits(edits, places(model), len(folder.target_vocabulary))
     text = LONE_SURROGATE.sub("\ufffd", text)
     changed = replace_words(text, edits)
@@ -176,7 +176,7 @@ def trace(
     tree: list[dict[str, Any]] = []
     doubts: dict[str, Any] = {}
     if isinstance(worker, Translator) and isinstance(model, Transformer):
-        if len(worker.models) > 1 or worker.reference.precision != "float32":
+        if len(worker.models) > 1 or worker.torch_engine.precision != "float32":
             raise UsageError("one model is looked into at a time, in float32: load it by itself")
         if not worker.clean(changed).strip():
             raise UsageError("the text is blank: there is nothing to look into")
@@ -186,7 +186,7 @@ def trace(
         unseen, unknown = (
             list(f(worker.clean(changed))) for f in (worker.unseen_words, worker.unknown_characters)
         )
-        repeats = loops(target) and not loops(source)
+        repeats = has_repetition(target) and not has_repetition(source)
         doubts = {"doubts": {"unseen": unseen, "unknown": unknown, "repeats": repeats}}
         source = [*source, EOS]
         check_length(target, MOST_PIECES, "its translation", worker.target_vocabulary)

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from transduce.decode.options import How
-from transduce.decode.search import Moment, explore
-from transduce.decode.sentences import NOT_NUMBERS, Penalty, Sentence, make_penalty
+from transduce.decode.engines.base import SearchInput
+from transduce.decode.hypotheses import NAN_SCORES, Penalty, make_penalty
+from transduce.decode.options import TranslateOptions
+from transduce.decode.search import SearchStep, explore
 from transduce.decode.translator import Translator
 from transduce.errors import ModelError, UsageError
 from transduce.inspection.edits import Edit
@@ -37,7 +38,7 @@ def search(
     edits: Sequence[Edit],
 ) -> tuple[list[int], list[Node]]:
     """The translation, and the tree. An edited model is searched without a cache, as it will be read."""
-    how = How(worker.settings(beam))
+    options = TranslateOptions(worker.settings(beam))
     target: list[int] = []
     tree: list[Node] = []
     for forced in (None, *(edit for edit in edits if edit["op"] == "force")):
@@ -48,15 +49,15 @@ def search(
         begin = (*target[: forced["step"]], forced["piece"]) if forced else ()
         if begin and begin[-1] == EOS:
             return list(begin[:-1]), tree
-        sentence = Sentence(tuple(source), begin)
+        sentence = SearchInput(tuple(source), begin)
         if edits:
             with torch.inference_mode():
-                plan = worker.reference.plan([sentence], how)
+                plan = worker.torch_engine.plan([sentence], options)
                 start = Prefixes(torch.empty(1, 0, dtype=torch.long))
                 moments = list(explore(_uncached(model, source), start, plan.limits, **plan.asked))
         else:
-            moments = list(worker.reference.stream(sentence, how))
-        target, tree = _grow(moments, worker.target_vocabulary, make_penalty(how.config))
+            moments = list(worker.torch_engine.stream(sentence, options))
+        target, tree = _grow(moments, worker.target_vocabulary, make_penalty(options.config))
     return target, tree
 
 
@@ -77,7 +78,7 @@ def _uncached(
 
 
 def _grow(
-    moments: Sequence[Moment], vocabulary: Vocabulary, penalty: Penalty
+    moments: Sequence[SearchStep], vocabulary: Vocabulary, penalty: Penalty
 ) -> tuple[list[int], list[Node]]:
     """For each candidate its parent, its piece, its scores, and whether it was kept, ended or pruned."""
     nodes: list[Node] = []
@@ -108,6 +109,6 @@ def _grow(
                 kept.append(len(nodes) - 1)
         rows, sums = kept, [nodes[i]["score"] for i in kept]
     if not ended:
-        raise ModelError(NOT_NUMBERS)
+        raise ModelError(NAN_SCORES)
     best = max(ended, key=lambda hypothesis: hypothesis.score)
     return list(best.ids), nodes

@@ -1,8 +1,9 @@
 """The weights of a model by name: out of it, into it, averaged."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -13,6 +14,8 @@ from transduce.config import ModelConfig
 from transduce.errors import ModelError
 from transduce.model.transformer import LanguageModel, Transformer
 
+ModelT = TypeVar("ModelT", bound=nn.Module)
+
 
 def build(config: ModelConfig) -> Transformer | LanguageModel:
     """The model of a configuration, with fresh weights."""
@@ -22,6 +25,11 @@ def build(config: ModelConfig) -> Transformer | LanguageModel:
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
     """The weights by name, each once even where it is shared."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def shared_copy(model: ModelT) -> ModelT:
+    """Return a copy that shares its parameters with `model` and can be hooked or changed freely."""
+    return copy.deepcopy(model, {id(parameter): parameter for parameter in model.parameters()})
 
 
 def average(weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

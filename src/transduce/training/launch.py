@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from transduce.data.encoding import count_cores
-from transduce.data.prepared import Say
 from transduce.errors import BusyError, RankError
+from transduce.log import Log
 
 MOST_RESTARTS = 3
 LAST_WORDS = 5.0  # seconds the other ranks have to end by themselves once one has ended
@@ -23,7 +23,7 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 Processes = Sequence["subprocess.Popen[bytes]"]
 
 
-def launch(arguments: Sequence[str], n_processes: int, say: Say) -> int:
+def launch(arguments: Sequence[str], n_processes: int, log: Log) -> int:
     """Run `transduce` with these arguments as so many ranks; returns the exit code.
 
     If a rank is killed or the ranks lose contact, all are ended and started again, from the last checkpoint; a few times.
@@ -37,7 +37,7 @@ def launch(arguments: Sequence[str], n_processes: int, say: Say) -> int:
             return next((code for code in codes if code not in (0, RankError.exit_code)), 0)
         again = f"all {n_processes} start again from the last checkpoint, if there is one yet (left: {n_left})"
         then = again if n_left else "given up; the same command goes on from the last checkpoint"
-        say(f"note: {what_happened(codes)}: {then}")
+        log(f"note: {what_happened(codes)}: {then}")
     return BusyError.exit_code
 
 

@@ -13,8 +13,9 @@ import torch
 
 from transduce.config import Config, Layer
 from transduce.data.order import Examples, Position, stream
-from transduce.data.prepared import Say, load_vocabularies, text_settings, total
+from transduce.data.prepared import load_vocabularies, text_settings, total
 from transduce.hardware import keep_freed_memory
+from transduce.log import Log
 from transduce.text.corpus import PairList, PairSource
 from transduce.training.prepare import inputs_of, make_prepared, none_fits, open_examples, settle
 from transduce.training.run import make_model, settle_precision
@@ -101,19 +102,19 @@ class Plan:
 
 
 def make_plan(
-    pairs: PairSource, preset: str | None, settings: Sequence[Layer], seconds: float, say: Say
+    pairs: PairSource, preset: str | None, settings: Sequence[Layer], seconds: float, log: Log
 ) -> Plan:
     """The proposal `train` would make for a corpus, and a measurement of about so many seconds of it.
 
     Of a large corpus only the beginning is encoded; its pieces are multiplied. Nothing that was measured changes a setting.
     """
-    say(f"counting {pairs.name}")
+    log(f"counting {pairs.name}")
     n_pairs = sum(not pair.is_blank for pair in pairs.read())
     head = PairList([*itertools.islice(pairs.read(), MOST_PAIRS)], pairs.languages, pairs.name)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         inputs = inputs_of(head, None, settings)
-        manifest = make_prepared(head, None, text_settings(settings), folder, inputs, say, n_pairs)
+        manifest = make_prepared(head, None, text_settings(settings), folder, inputs, log, n_pairs)
         del head  # no longer needed, and large
         vocabularies = load_vocabularies(folder)
         scale = n_pairs / manifest["pairs"]
@@ -125,8 +126,8 @@ def make_plan(
         if not n_rows:
             raise none_fits("pairs", asked)
         model = make_model(config)
-        say(f"measuring for about {seconds:.0f} seconds")
-        settled = settle_precision(config, say)
+        log(f"measuring for about {seconds:.0f} seconds")
+        settled = settle_precision(config, log)
         examples = open_examples(folder, config)
         measured = measure(model, examples, settled, 2 / 3 * seconds)
         threads = torch.get_num_threads()

@@ -10,11 +10,12 @@ from transduce.data import prepared
 from transduce.data.batch import Example, encode_pairs
 from transduce.data.order import Examples, length
 from transduce.data.pairs import EncodedPairs, SampledPairs
-from transduce.data.prepared import Inputs, Say, Vocabularies
+from transduce.data.prepared import Inputs, Vocabularies
 from transduce.data.resampling import Sampler
 from transduce.data.shards import open_shards
 from transduce.doctor import quick_look
 from transduce.errors import ConfigError, DataError
+from transduce.log import Log
 from transduce.model_folder import WORDS
 from transduce.presets import Proposal, propose, shape_for
 from transduce.presets import preset as preset_settings
@@ -51,7 +52,7 @@ def prepare(
     preset: str | None,
     settings: Sequence[Layer],
     folder: Path,
-    say: Say,
+    log: Log,
     inputs: Inputs | None = None,
     vocabularies: Vocabularies | None = None,
 ) -> Prepared:
@@ -65,12 +66,12 @@ def prepare(
             prepared.text_settings(settings),
             folder,
             inputs,
-            say,
+            log,
             vocabularies=vocabularies,
         )
     else:
-        say(f"data: {folder} was made from the same files and is used again")
-    return choose(manifest, folder, preset, settings, say)
+        log(f"data: {folder} was made from the same files and is used again")
+    return choose(manifest, folder, preset, settings, log)
 
 
 def inputs_of(
@@ -89,7 +90,7 @@ def make_prepared(
     asked: Config,
     folder: Path,
     inputs: Inputs,
-    say: Say,
+    log: Log,
     n_pairs: int | None = None,
     vocabularies: Vocabularies | None = None,
 ) -> dict[str, Any]:
@@ -98,7 +99,7 @@ def make_prepared(
     `n_pairs` is how many there are in all, if these are only some of them: the size of the vocabulary depends on it.
     """
     form = asked.text.normalization
-    say(f"reading {pairs.name}")
+    log(f"reading {pairs.name}")
     found = survey(normal_pairs(pairs.read(), form), 0 if valid else asked.data.valid_pairs)
     valid_pairs = list(found.valid)
     if valid is not None:
@@ -107,9 +108,9 @@ def make_prepared(
     for warning in quick_look(
         pairs.read(), inputs["text"]["languages"] and tuple(inputs["text"]["languages"])
     ):
-        say(f"warning: {warning} (transduce doctor tells more)")
+        log(f"warning: {warning} (transduce doctor tells more)")
     vocabularies = vocabularies or learn_vocabularies(
-        found.sample, n_pairs or found.n_pairs, asked, say
+        found.sample, n_pairs or found.n_pairs, asked, log
     )
     found = replace(found, sample=())  # no longer needed, and large
     held_out = frozenset(pair.source for pair in valid_pairs)
@@ -146,7 +147,7 @@ def make_prepared(
             "leaked": n_leaked,
         }
 
-    say(f"encoding {found.n_pairs:,} pairs")
+    log(f"encoding {found.n_pairs:,} pairs")
     return prepared.encode_into(folder, inputs, vocabularies, rows(), counted)
 
 
@@ -169,17 +170,17 @@ def check_enough(
 
 
 def learn_vocabularies(
-    pairs: Sequence[Pair], n_pairs: int, asked: Config, say: Say
+    pairs: Sequence[Pair], n_pairs: int, asked: Config, log: Log
 ) -> Vocabularies:
     """One vocabulary for both sides, or one each, learnt from some of so many pairs."""
-    say(f"learning the vocabulary from {len(pairs):,} pairs")
+    log(f"learning the vocabulary from {len(pairs):,} pairs")
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
     size = asked.text.vocab_size
     wanted = size or choose_size((1 + asked.text.joint) * n_pairs)
     sides = [[*sources, *targets]] if asked.text.joint else [sources, targets]
     learnt = [learn(lines, asked.text.kind, wanted, exact=size is not None) for lines in sides]
     if len(learnt[0]) < wanted:
-        say(f"the vocabulary has all the pieces this text gives ({wanted:,} would suit its size)")
+        log(f"the vocabulary has all the pieces this text gives ({wanted:,} would suit its size)")
     return Vocabularies(learnt[0], learnt[-1])
 
 
@@ -188,7 +189,7 @@ def choose(
     folder: Path,
     preset: str | None,
     settings: Sequence[Layer],
-    say: Say,
+    log: Log,
 ) -> Prepared:
     """Settings that suit a prepared corpus, and the corpus itself, opened."""
     n_pairs, n_tokens, n_rows = (
@@ -201,12 +202,12 @@ def choose(
     shape, asked, proposal, config = settle(
         n_pairs, n_rows, n_tokens, vocabularies, preset, [languages, *settings]
     )
-    say_corpus(say, manifest, vocabularies, asked)
+    say_corpus(log, manifest, vocabularies, asked)
     if not n_rows:
         raise none_fits("pairs", asked)
     valid_pairs = prepared.load_valid(folder)
     valid_examples = fitting(
-        "validation pairs", encode_pairs(valid_pairs, *vocabularies), asked, say
+        "validation pairs", encode_pairs(valid_pairs, *vocabularies), asked, log
     )
     is_given = any(
         "vocab_size" in layer.get("model", {}) for layer in settings
@@ -217,7 +218,7 @@ def choose(
         else f"the shape for a corpus of {n_pairs:,} pairs"
     )
     why = "as asked" if preset else why
-    say_choices(say, proposal, f"preset {shape}: {why}", config, n_pairs)
+    say_choices(log, proposal, f"preset {shape}: {why}", config, n_pairs)
     words, fingerprint = prepared.load_words(folder), sha256(to_json(manifest["inputs"]))
     return Prepared(
         config, shape, vocabularies, n_rows, valid_examples, valid_pairs, words, fingerprint
@@ -252,10 +253,10 @@ def open_examples(folder: Path, config: Config) -> Examples:
     return SampledPairs(shards, sampler, config.train.seed)
 
 
-def fitting(what: str, examples: list[Example], asked: Config, say: Say) -> list[Example]:
+def fitting(what: str, examples: list[Example], asked: Config, log: Log) -> list[Example]:
     """The examples that are not too long; the others are counted."""
     kept = [example for example in examples if length(example) <= asked.data.max_length]
-    say_too_long(say, len(examples) - len(kept), what, asked)
+    say_too_long(log, len(examples) - len(kept), what, asked)
     if not kept:
         raise none_fits(what, asked)
     return kept
@@ -268,32 +269,32 @@ def none_fits(what: str, asked: Config) -> DataError:
     )
 
 
-def say_too_long(say: Say, n: int, what: str, asked: Config) -> None:
+def say_too_long(log: Log, n: int, what: str, asked: Config) -> None:
     """Print how many were too long."""
     if n:
-        say(f"left out: {n:,} {what} longer than {asked.data.max_length} pieces (data.max_length)")
+        log(f"left out: {n:,} {what} longer than {asked.data.max_length} pieces (data.max_length)")
 
 
 def say_corpus(
-    say: Say, manifest: Mapping[str, Any], vocabularies: Vocabularies, asked: Config
+    log: Log, manifest: Mapping[str, Any], vocabularies: Vocabularies, asked: Config
 ) -> None:
     """Print what was read, what was left out, and what the pieces are."""
     blank = f", {manifest['blank']:,} left out (blank on a side)" if manifest["blank"] else ""
-    say(f"corpus: {manifest['pairs']:,} pairs{blank}")
+    log(f"corpus: {manifest['pairs']:,} pairs{blank}")
     if manifest["split_off"]:
-        say(
+        log(
             f"validation: {manifest['split_off']:,} of them split off (--valid-source and --valid-target give your own)"
         )
     if manifest["leaked"]:
-        say(
+        log(
             f"warning: {manifest['leaked']:,} training pairs have the source of a validation pair: its scores will flatter"
         )
-    say_too_long(say, prepared.total(manifest, "too_long"), "pairs", asked)
+    say_too_long(log, prepared.total(manifest, "too_long"), "pairs", asked)
     sizes = " and ".join(f"{len(each):,}" for each in dict.fromkeys(vocabularies))
     sharing = "joint" if asked.text.joint else "one for each side"
     is_as_asked = asked.text.vocab_size in {len(each) for each in vocabularies}
     why = "as asked" if is_as_asked else "small corpora want small vocabularies"
-    say(f"text.vocab_size {sizes} {asked.text.kind} pieces, {sharing}: {why}")
+    log(f"text.vocab_size {sizes} {asked.text.kind} pieces, {sharing}: {why}")
 
 
 def vocabulary_sizes(vocabularies: Vocabularies, asked: Config) -> Layer:
@@ -321,24 +322,24 @@ def check_asked(asked: Config, config: Config) -> None:
             )
 
 
-def say_choices(say: Say, proposal: Proposal, shape: str, config: Config, n_pairs: int) -> None:
+def say_choices(log: Log, proposal: Proposal, shape: str, config: Config, n_pairs: int) -> None:
     """Print what was chosen and why."""
-    say(shape)
+    log(shape)
     if n_pairs < FEW_PAIRS:
-        say(
+        log(
             f"warning: {n_pairs:,} pairs are few: expect a model that repeats them rather than one that translates"
         )
     rate = peak(config.train, config.model)
     paper = paper_peak(config.model.d_model, config.train.warmup_steps)
-    say(
+    log(
         f"train.learning_rate {rate:.2g} at its peak"
         + (f" (Eq. 3 would give {paper:.2g})" if rate != paper else ": Eq. 3")
     )
-    say_reasons(say, proposal, config)
+    say_reasons(log, proposal, config)
 
 
-def say_reasons(say: Say, proposal: Proposal, config: Config) -> None:
+def say_reasons(log: Log, proposal: Proposal, config: Config) -> None:
     """Print each setting that was proposed, and why."""
     for name, reason in proposal.reasons.items():
         section, _, key = name.partition(".")
-        say(f"{name} {getattr(getattr(config, section), key):,}: {reason}")
+        log(f"{name} {getattr(getattr(config, section), key):,}: {reason}")

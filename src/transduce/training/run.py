@@ -11,13 +11,14 @@ from rich.console import Console
 
 from transduce.config import Config, Layer, resolve, to_toml
 from transduce.data.order import stream
-from transduce.data.prepared import Inputs, Say
+from transduce.data.prepared import Inputs
 from transduce.data.shards import Stream, open_shards
 from transduce.data.windows import window_stream
 from transduce.decode.load import load_translator
 from transduce.decode.translator import Translator
 from transduce.errors import DivergedError, StoppedError, UsageError
 from transduce.hardware import find_device, has_bfloat16
+from transduce.log import Log
 from transduce.model.weights import build, load_weights, weights_of
 from transduce.model_folder import FolderConfig, ModelFolder, save_model
 from transduce.reports.training import training_page
@@ -106,17 +107,17 @@ def train_pairs(
     start: Start | None = None,
 ) -> Translator:
     """Train a translator from pairs: choose, say what was chosen, train, save."""
-    say = partial(console.print, highlight=False, markup=False)
-    settings = run_folder.checked_settings(run, preset, settings, start, say)
+    log = partial(console.print, highlight=False, markup=False)
+    settings = run_folder.checked_settings(run, preset, settings, start, log)
     inputs = inputs_of(pairs, valid, settings)
     if start:
         inputs["files"] += start.fingerprint()
-    with run_folder.hold_run(run, inputs, say):
+    with run_folder.hold_run(run, inputs, log):
         given = start.vocabularies if start else None
-        prepared = prepare(pairs, valid, preset, settings, run / DATA, say, inputs, given)
+        prepared = prepare(pairs, valid, preset, settings, run / DATA, log, inputs, given)
         config = prepared.config
         run_folder.check_same_settings(run, config)
-        if is_finished(run, say, ranks):
+        if is_finished(run, log, ranks):
             return load_translator(run)
         card = {
             "pairs": prepared.n_pairs,
@@ -133,13 +134,13 @@ def train_pairs(
         )
 
 
-def is_finished(run: Path, say: Say, ranks: Ranks) -> bool:
+def is_finished(run: Path, log: Log, ranks: Ranks) -> bool:
     """Whether a run has its model already; then that is said, and the other ranks are told that there is nothing to do."""
     if not (run / MODEL).exists():
         return False
     ranks.once(lambda: None, lambda values: None)
     ranks.leave()
-    say(f"{run} is finished: its model is in {run / MODEL}")
+    log(f"{run} is finished: its model is in {run / MODEL}")
     return True
 
 
@@ -157,16 +158,16 @@ def train_folder(
 
     `probe` is the text of its film.
     """
-    say = partial(console.print, highlight=False, markup=False)
+    log = partial(console.print, highlight=False, markup=False)
     n_parameters = sum(parameter.numel() for parameter in folder.model.parameters())
-    say(f"model: {n_parameters:,} parameters")
+    log(f"model: {n_parameters:,} parameters")
     if ranks.size > 1:
         n_batches = ranks.size * config.train.accumulate
-        say(
+        log(
             f"{ranks.size} processes: a step takes {n_batches} batches of {config.data.batch_tokens:,} pieces"
         )
     run_folder.create_run_folder(run, config, inputs)
-    settled = settle_precision(config, say)
+    settled = settle_precision(config, log)
     ranks.once(lambda: settled.model_dump(mode="json"), dict)
     facts = {
         "parameters": f"{n_parameters:,}",
@@ -191,7 +192,7 @@ def train_folder(
     final, state = trained.validation, trained.state
     if state.step < config.train.steps:
         what = "validation loss" if config.train.better_by == "loss" else "BLEU"
-        say(
+        log(
             f"stopped at step {state.step}: no better {what} in {state.n_stale} validations (train.patience)"
         )
     card = {**folder.card, "precision": settled.train.precision, "steps": state.step}
@@ -199,7 +200,7 @@ def train_folder(
     finished = replace(folder, card=card)
     save_model(run / MODEL, finished)
     ranks.leave()
-    say(
+    log(
         f"finished: {run / MODEL} has the weights of {trained.weights}: validation loss {final.loss:.3f}"
     )
     return finished
@@ -260,13 +261,13 @@ def make_model(config: Config, start: Start | None = None) -> Model:
     return model.to(find_device())
 
 
-def settle_precision(config: Config, say: Say) -> Config:
+def settle_precision(config: Config, log: Log) -> Config:
     """The settings with the precision that this machine gives, if that was left to it."""
     if config.train.precision != "auto":
         return config
     found = "bfloat16" if has_bfloat16(find_device()) else "float32"
     if found == "bfloat16":
-        say(
+        log(
             "train.precision bfloat16 for matrix products, which this processor has; weights stay float32"
         )
     return config.model_copy(update={"train": config.train.model_copy(update={"precision": found})})

@@ -17,8 +17,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from transduce.config import Config, Layer, differences, read_toml, resolve, to_toml
-from transduce.data.prepared import Inputs, Say, check_same_inputs
+from transduce.data.prepared import Inputs, check_same_inputs
 from transduce.errors import BusyError, ConfigError, DataError, MissingInputError, OutputError
+from transduce.log import Log
 from transduce.presets import preset as preset_settings
 from transduce.storage import PARTIAL, read_json, replace_file, to_json
 from transduce.training.start import Start
@@ -40,7 +41,7 @@ def check_run_folder(run: Path) -> None:
 
 
 @contextlib.contextmanager
-def hold_run(run: Path, inputs: Inputs, say: Say) -> Iterator[None]:
+def hold_run(run: Path, inputs: Inputs, log: Log) -> Iterator[None]:
     """Make the folder of a run if it is not there, and hold it. If what was given is refused, a new folder is taken away again.
 
     The same command continues a run; another corpus is refused before anything is touched.
@@ -55,7 +56,7 @@ def hold_run(run: Path, inputs: Inputs, say: Say) -> Iterator[None]:
     try:
         with held(run) as before:
             if before:
-                say(
+                log(
                     f"note: the training before ended without a word ({before}), perhaps for want of memory"
                 )
             if (run / SETTINGS).is_file():
@@ -72,7 +73,7 @@ def checked_settings(
     preset: str | None,
     settings: Sequence[Layer],
     start: Start | None,
-    say: Say,
+    log: Log,
     kind: Sequence[Layer] = (),
 ) -> Sequence[Layer]:
     """The settings, those of the model a training starts from among them. What is wrong is refused before the corpus is read.
@@ -81,7 +82,7 @@ def checked_settings(
     """
     check_run_folder(run)
     if start:
-        start.check(preset, settings, say)
+        start.check(preset, settings, log)
         settings = [start.settings, *settings]
     if preset:
         resolve(preset_settings(preset), *kind, *settings)

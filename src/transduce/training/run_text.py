@@ -10,7 +10,7 @@ from rich.console import Console
 
 from transduce.config import Config, Layer, resolve
 from transduce.data import prepared
-from transduce.data.prepared import Inputs, Say
+from transduce.data.prepared import Inputs
 from transduce.data.shards import Stream, open_shards
 from transduce.data.windows import Text, encode_text
 from transduce.decode.generator import Generator
@@ -18,6 +18,7 @@ from transduce.decode.load import load_generator
 from transduce.decode.options import Sampling
 from transduce.errors import ConfigError, DataError
 from transduce.evaluation import metrics as evaluate
+from transduce.log import Log
 from transduce.model import LanguageModel
 from transduce.model_folder import ModelFolder
 from transduce.presets import propose_text, text_shape_for
@@ -80,20 +81,20 @@ def train_documents(
     start: Start | None = None,
 ) -> Generator:
     """Train a language model from documents: choose, say what was chosen, train, save."""
-    say = partial(console.print, highlight=False, markup=False)
-    settings = run_folder.checked_settings(run, preset, settings, start, say, [KIND])
+    log = partial(console.print, highlight=False, markup=False)
+    settings = run_folder.checked_settings(run, preset, settings, start, log, [KIND])
     inputs = prepared.describe_inputs(prepared.text_settings(settings), source.fingerprint(), [])
     given: Vocabulary | None = None
     if start:
         inputs["files"] += start.fingerprint()
         given, _ = start.vocabularies
-    with run_folder.hold_run(run, inputs, say):
+    with run_folder.hold_run(run, inputs, log):
         manifest = prepared.find_prepared(run / DATA, inputs)
-        manifest = manifest or make_prepared(source, settings, run / DATA, inputs, say, given)
-        shape, config = choose(manifest, run / DATA, preset, settings, say)
+        manifest = manifest or make_prepared(source, settings, run / DATA, inputs, log, given)
+        shape, config = choose(manifest, run / DATA, preset, settings, log)
         run_folder.check_same_settings(run, config)
-        valid_ids = validation_text(Stream(open_shards(run / DATA)), config.model.window, say)
-        if is_finished(run, say, ranks):
+        valid_ids = validation_text(Stream(open_shards(run / DATA)), config.model.window, log)
+        if is_finished(run, log, ranks):
             return load_generator(run)
         card = {
             "pieces": prepared.total(manifest, "tokens"),
@@ -113,7 +114,7 @@ def make_prepared(
     settings: Sequence[Layer],
     folder: Path,
     inputs: Inputs,
-    say: Say,
+    log: Log,
     vocabulary: Vocabulary | None,
 ) -> dict[str, Any]:
     """Read the text twice: to learn the pieces unless they are given, then to encode it."""
@@ -123,7 +124,7 @@ def make_prepared(
     size = asked.text.vocab_size
     wanted = size or (ALL_CHARACTERS if asked.text.kind == "char" else choose_size(found.n_lines))
     if vocabulary is None:
-        say(f"learning the vocabulary from {len(found.sample):,} lines")
+        log(f"learning the vocabulary from {len(found.sample):,} lines")
         vocabulary = learn(
             found.sample, asked.text.kind, wanted, exact=size is not None, is_text=True
         )
@@ -138,7 +139,7 @@ def choose(
     folder: Path,
     preset: str | None,
     settings: Sequence[Layer],
-    say: Say,
+    log: Log,
 ) -> tuple[str, Config]:
     """The preset and the settings that suit a prepared text."""
     n_pieces, n_tokens = (
@@ -154,15 +155,15 @@ def choose(
             f"model.kind is {config.model.kind!r}: a running text trains a decoder-only model"
         )
     documents = f"{manifest['documents']:,} document{'s' if manifest['documents'] != 1 else ''}"
-    say(
+    log(
         f"text: {documents}, {manifest['characters']:,} characters; {n_pieces:,} {config.text.kind} pieces"
     )
-    say(f"preset {shape}: {'as asked' if preset else 'the shape for a text of this size'}")
-    say_reasons(say, proposal, config)
+    log(f"preset {shape}: {'as asked' if preset else 'the shape for a text of this size'}")
+    say_reasons(log, proposal, config)
     return shape, config
 
 
-def validation_text(ids: Stream, window: int, say: Say) -> Stream:
+def validation_text(ids: Stream, window: int, log: Log) -> Stream:
     """The end of the text, to validate on; it and what is before it must each hold a window."""
     n_valid = n_valid_pieces(len(ids), window)
     if len(ids) - n_valid < window + 1:
@@ -170,7 +171,7 @@ def validation_text(ids: Stream, window: int, say: Say) -> Stream:
             f"a text of {len(ids):,} pieces is too short for model.window = {window}: wanted at least {2 * (window + 1):,}, "
             "one window to learn from and one to validate on; give more text or a smaller window"
         )
-    say(f"validation: the last {n_valid:,} of {len(ids):,} pieces")
+    log(f"validation: the last {n_valid:,} of {len(ids):,} pieces")
     return ids.between(len(ids) - n_valid, len(ids))
 
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.config import Layer, resolve
-from transduce.data.prepared import Say, Vocabularies
+from transduce.data.prepared import Vocabularies
 from transduce.errors import ConfigError
+from transduce.log import Log
 from transduce.model_folder import MANIFEST, WEIGHTS, ModelFolder, find_model, load_model
 from transduce.presets import preset as preset_settings
 from transduce.storage import read_json
@@ -47,7 +48,7 @@ class Start:
         """What a run says about it."""
         return [["from", str(self.path), self.digest]]
 
-    def check(self, preset: str | None, settings: Sequence[Layer], say: Say) -> None:
+    def check(self, preset: str | None, settings: Sequence[Layer], log: Log) -> None:
         """Say where the training starts; refuse settings that the model's weights or pieces cannot follow."""
         shape: Layer = {"model": preset_settings(preset).get("model", {})} if preset else {}
         config = resolve(self.settings, shape, *settings)
@@ -62,7 +63,7 @@ class Start:
             raise ConfigError(
                 f"{'; '.join(differ)}: a model that is trained further keeps its shape and its pieces"
             )
-        say(
+        log(
             f"starting from {self.path}: its weights, its shape and its {len(self.folder.source_vocabulary):,} pieces"
         )
 

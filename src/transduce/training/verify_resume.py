@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from transduce.data.prepared import Say
 from transduce.errors import OutputError, TransduceError
+from transduce.log import Log
 from transduce.model_folder import WEIGHTS
 from transduce.storage import sha256
 from transduce.training.run_folder import CHECKPOINTS, DATA, MODEL, is_held
@@ -17,7 +17,7 @@ STEPS, EVERY = 12, 4
 SHORTENED = (f"train.steps={STEPS}", f"train.save_every={EVERY}", f"train.validate_every={STEPS}")
 
 
-def verify_resume(run: Path, arguments: Sequence[str], say: Say) -> None:
+def verify_resume(run: Path, arguments: Sequence[str], log: Log) -> None:
     """Train a few steps straight, and again with a kill -9 after each of two checkpoints; other weights are an error.
 
     `arguments` are those of `transduce train`, RUN among them. Both trainings live beside RUN, on its disk, and are removed.
@@ -31,7 +31,7 @@ def verify_resume(run: Path, arguments: Sequence[str], say: Say) -> None:
         ) from None
     straight, broken = folder / "straight", folder / "broken"
     try:
-        say(f"straight: {STEPS} steps")
+        log(f"straight: {STEPS} steps")
         train_until(straight / MODEL, straight, run, arguments)
         shutil.copytree(straight / DATA, broken / DATA)
         for step in range(EVERY, STEPS, EVERY):
@@ -40,7 +40,7 @@ def verify_resume(run: Path, arguments: Sequence[str], say: Say) -> None:
                 raise TransduceError(
                     "the training ended before it could be killed: nothing is proved, try again"
                 )
-            say(f"broken: kill -9 after step {step}")
+            log(f"broken: kill -9 after step {step}")
         train_until(broken / MODEL, broken, run, arguments)
         first, second = (
             sha256((each / MODEL / WEIGHTS).read_bytes()) for each in (straight, broken)
@@ -52,7 +52,7 @@ def verify_resume(run: Path, arguments: Sequence[str], say: Say) -> None:
             f"resume is not exact here: {STEPS} steps straight end in weights {first[:16]}, killed twice and continued in "
             f"{second[:16]}. Something in this set-up is not deterministic: please report it"
         )
-    say(f"resume is exact here: straight, and killed twice, the weights have the SHA-256 {first}")
+    log(f"resume is exact here: straight, and killed twice, the weights have the SHA-256 {first}")
 
 
 def train_until(moment: Path, folder: Path, run: Path, arguments: Sequence[str]) -> None:

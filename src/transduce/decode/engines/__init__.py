@@ -1,1 +1,1 @@
-"""Engines: how a batch of encoded sentences is searched."""
+"""Search engines, each an implementation of the protocol in base.py."""

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.convert.ctranslate2 import POSITIONS, names, why_not
-from transduce.convert.ctranslate2_cache import Say, find_converted
+from transduce.convert.ctranslate2_cache import find_converted
 from transduce.data.encoding import count_cores
-from transduce.decode.options import How, Precision
-from transduce.decode.sentences import Hypothesis, Sentence, limit, schedule
+from transduce.decode.engines.base import SearchInput, limit, schedule
+from transduce.decode.hypotheses import Hypothesis
+from transduce.decode.options import Precision, TranslateOptions
+from transduce.log import Log
 from transduce.model_folder import ModelFolder
 from transduce.text.vocabulary import EOS, SPECIAL_PIECES
 
@@ -40,7 +42,7 @@ def is_installed() -> bool:
     return importlib.util.find_spec("ctranslate2") is not None
 
 
-def why_not_fast(folders: Sequence[ModelFolder], how: How) -> str | None:
+def why_not_fast(folders: Sequence[ModelFolder], options: TranslateOptions) -> str | None:
     """Why CTranslate2 cannot do what is asked, or None."""
     config = folders[0].config.model
     if not is_installed():
@@ -52,14 +54,14 @@ def why_not_fast(folders: Sequence[ModelFolder], how: How) -> str | None:
     if reason := why_not(config):
         return f"CTranslate2 cannot hold this model: {reason}"
     for is_asked, what in (
-        (how.config.length_penalty != "power", "length penalty as in the paper"),
-        (how.sampling is not None, "draws that follow a seed"),
-        (how.alternatives, "alternatives"),
-        (how.no_repeat, "n-gram blocking"),
-        (how.forbid, "forbidden words"),
-        ((how.config.max_length or 0) >= POSITIONS, f"translations of {POSITIONS} pieces"),
-        (how.has_terms, "terms that are guaranteed"),
-        (how.prefix, "forced prefixes"),
+        (options.config.length_penalty != "power", "length penalty as in the paper"),
+        (options.sampling is not None, "draws that follow a seed"),
+        (options.alternatives, "alternatives"),
+        (options.no_repeat, "n-gram blocking"),
+        (options.forbid, "forbidden words"),
+        ((options.config.max_length or 0) >= POSITIONS, f"translations of {POSITIONS} pieces"),
+        (options.has_terms, "terms that are guaranteed"),
+        (options.prefix, "forced prefixes"),
     ):
         if is_asked:
             return f"CTranslate2 has no {what}"
@@ -82,7 +84,7 @@ def ask_for_wide_kernels(processor: Path = Path("/proc/cpuinfo")) -> None:
             os.environ.setdefault("CT2_FORCE_CPU_ISA", "AVX512")
 
 
-class FastEngine:
+class CTranslate2Engine:
     """Search by CTranslate2, one worker a core."""
 
     def __init__(
@@ -91,7 +93,7 @@ class FastEngine:
         precision: Precision,
         n_threads: int | None,
         reference: "Callable[[], transduce.decode.engines.torch.TorchEngine]",
-        say: Say,
+        log: Log,
     ) -> None:
         self._reference = reference
         self._config = folder.config.model
@@ -99,7 +101,7 @@ class FastEngine:
         self.n_threads = n_threads or n_cores()
         self._names = names(max(len(folder.source_vocabulary), len(folder.target_vocabulary)))
         ask_for_wide_kernels()
-        self._find = partial(find_converted, folder, say)
+        self._find = partial(find_converted, folder, log)
         self._where = self._find()
         self._loaded: dict[
             tuple[int, int], Any
@@ -108,42 +110,45 @@ class FastEngine:
     def __str__(self) -> str:
         return f"ctranslate2, {self.precision}, threads: {self.n_threads}"
 
-    def search(self, sentences: Sequence[Sentence], how: How) -> list[list[Hypothesis]]:
+    def search(
+        self, sentences: Sequence[SearchInput], options: TranslateOptions
+    ) -> list[list[Hypothesis]]:
         """The best hypotheses of each sentence."""
-        found = dict(self.begin(sentences, how))
+        found = dict(self.begin(sentences, options))
         return [found[i] for i in range(len(sentences))]
 
     def begin(
-        self, sentences: Sequence[Sentence], how: How
+        self, sentences: Sequence[SearchInput], options: TranslateOptions
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Begin a search that goes on by itself; the numbers of sentences and their hypotheses come as batches end."""
-        limits = [min(limit(sentence, how, self._config), POSITIONS) for sentence in sentences]
+        limits = [min(limit(sentence, options, self._config), POSITIONS) for sentence in sentences]
         some = min(
-            len(sentences) // (EACH * self.n_threads), MOST_HYPOTHESES[self.precision] // how.width
+            len(sentences) // (EACH * self.n_threads),
+            MOST_HYPOTHESES[self.precision] // options.width,
         )
-        batches = schedule(sentences, how.width, self.n_threads, max(some, FEW))
+        batches = schedule(sentences, options.width, self.n_threads, max(some, FEW))
         alone = (
             len(batches) == 1 and self.precision == "float32"
         )  # products in int8 are too small to share
         translator = self._open((1, self.n_threads) if alone else (self.n_threads, 1))
         waiting = [
-            (batch, self._begin(translator, sentences, batch, limits, how)) for batch in batches
+            (batch, self._begin(translator, sentences, batch, limits, options)) for batch in batches
         ]
-        return self._wait(translator, sentences, waiting, limits, how)
+        return self._wait(translator, sentences, waiting, limits, options)
 
     def _wait(
         self,
         translator: Any,
-        sentences: Sequence[Sentence],
+        sentences: Sequence[SearchInput],
         waiting: list[tuple[list[int], list[Any]]],
         limits: Sequence[int],
-        how: How,
+        options: TranslateOptions,
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         cut: dict[int, Hypothesis] = {}  # their [EOS] has no score yet
         again: list[int] = []
         for batch, results in waiting:
             for i, result in zip(batch, results, strict=True):
-                hypotheses = _read(result.result(), how, limits[i])
+                hypotheses = _read(result.result(), options, limits[i])
                 if not hypotheses:
                     again.append(i)
                 elif hypotheses[0].truncated:
@@ -159,10 +164,13 @@ class FastEngine:
                 cut.items(), translator.score_batch(*both, max_input_length=0), strict=True
             ):
                 total, n_pieces = sum(scored.log_probs), len(scored.log_probs)
-                yield i, [replace(best, log_prob=total, score=total / n_pieces**how.config.alpha)]
+                yield (
+                    i,
+                    [replace(best, log_prob=total, score=total / n_pieces**options.config.alpha)],
+                )
         if again:
             yield from zip(
-                again, self._reference().search([sentences[i] for i in again], how), strict=True
+                again, self._reference().search([sentences[i] for i in again], options), strict=True
             )
 
     def _open(self, threads: tuple[int, int]) -> Any:
@@ -180,16 +188,16 @@ class FastEngine:
     def _begin(
         self,
         translator: Any,
-        sentences: Sequence[Sentence],
+        sentences: Sequence[SearchInput],
         batch: list[int],
         limits: Sequence[int],
-        how: How,
+        options: TranslateOptions,
     ) -> list[Any]:
         return translator.translate_batch(
             self._named([sentences[i].ids for i in batch]),
-            beam_size=how.width,
-            num_hypotheses=how.n_best,
-            length_penalty=how.config.alpha or NO_PENALTY,
+            beam_size=options.width,
+            num_hypotheses=options.n_best,
+            length_penalty=options.config.alpha or NO_PENALTY,
             max_input_length=0,
             max_decoding_length=max(limits[i] for i in batch),
             return_scores=True,
@@ -198,7 +206,7 @@ class FastEngine:
         )
 
 
-def _read(result: Any, how: How, most: int) -> list[Hypothesis]:
+def _read(result: Any, options: TranslateOptions, most: int) -> list[Hypothesis]:
     """The hypotheses of a result, a greedy one cut at its maximum length; none if the reference must be asked."""
     found = []
     for pieces, score in zip(result.hypotheses, result.scores, strict=True):
@@ -206,10 +214,12 @@ def _read(result: Any, how: How, most: int) -> list[Hypothesis]:
         is_whole = ids[-1] == EOS and len(ids) <= most
         text = ids[: len(ids) - 1 if is_whole else most - 1]
         is_special = bool(text) and min(text) < len(SPECIAL_PIECES)
-        if not (is_whole or how.width == 1) or is_special or not math.isfinite(score):
+        if not (is_whole or options.width == 1) or is_special or not math.isfinite(score):
             return []
         found.append(
-            Hypothesis(text, score * len(ids) ** how.config.alpha, score, truncated=not is_whole)
+            Hypothesis(
+                text, score * len(ids) ** options.config.alpha, score, truncated=not is_whole
+            )
         )
     return found
 

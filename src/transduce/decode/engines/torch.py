@@ -13,25 +13,25 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from transduce.data.batch import encode_source, pad
-from transduce.decode.constraints import Constraints, Demand
-from transduce.decode.options import How, Precision
-from transduce.decode.packed import can_pack, pack, versions
+from transduce.decode.constraints import Constraints, TermConstraint
+from transduce.decode.engines.base import SearchInput, limit, schedule
+from transduce.decode.hypotheses import Hypothesis, make_penalty
+from transduce.decode.options import Precision, TranslateOptions
 from transduce.decode.rules import begin_with, forbid, no_repeat, only_text
 from transduce.decode.sampling import sampler
 from transduce.decode.scoring import Watched
 from transduce.decode.search import (
     NEVER,
     Candidates,
-    Moment,
     Rows,
     Rule,
+    SearchStep,
     Select,
     Step,
     explore,
     search,
     top_k,
 )
-from transduce.decode.sentences import Hypothesis, Sentence, limit, make_penalty, schedule
 from transduce.decode.words import Words
 from transduce.hardware import keep_freed_memory
 from transduce.model import Transformer
@@ -145,7 +145,6 @@ class TorchEngine:
         self._pool: ThreadPoolExecutor | None = None
         # Slow to make, the same for all batches.
         self._forbid = lru_cache(maxsize=1)(lambda phrases: forbid(phrases, self.words))
-        self._pack = lru_cache(maxsize=len(models))(lambda model, versions: pack(model))
         keep_freed_memory()
 
     @cached_property
@@ -156,20 +155,22 @@ class TorchEngine:
         n_models = f"{len(self.models)} models together, " if len(self.models) > 1 else ""
         return f"torch, {n_models}{self.precision}, threads: {self.n_threads}"
 
-    def search(self, sentences: Sequence[Sentence], how: How) -> list[list[Hypothesis]]:
+    def search(
+        self, sentences: Sequence[SearchInput], options: TranslateOptions
+    ) -> list[list[Hypothesis]]:
         """The best hypotheses of each sentence: a batch by one thread, several batches side by side."""
         found: list[list[Hypothesis]] = [[] for _ in sentences]
-        most = max(FEW, min(MANY, MOST_HYPOTHESES // how.width))
-        batches = schedule(sentences, how.width, self.n_threads, most)
+        most = max(FEW, min(MANY, MOST_HYPOTHESES // options.width))
+        batches = schedule(sentences, options.width, self.n_threads, most)
 
         def work(batch: list[int]) -> list[list[Hypothesis]]:
             with torch.inference_mode():
-                plan = self.plan([sentences[i] for i in batch], how)
+                plan = self.plan([sentences[i] for i in batch], options)
                 hypotheses = search(plan.step, plan.caches, plan.limits, **plan.asked)
             if plan.constraints is None:
                 return hypotheses
             return [
-                plan.constraints.rank(i, each, make_penalty(how.config))
+                plan.constraints.rank(i, each, make_penalty(options.config))
                 for i, each in enumerate(hypotheses)
             ]
 
@@ -179,15 +180,15 @@ class TorchEngine:
         return found
 
     def begin(
-        self, sentences: Sequence[Sentence], how: How
+        self, sentences: Sequence[SearchInput], options: TranslateOptions
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """The same by number. It begins when the first is asked for: torch has no cores to spare for work on text."""
-        yield from enumerate(self.search(sentences, how))
+        yield from enumerate(self.search(sentences, options))
 
-    def stream(self, sentence: Sentence, how: How) -> Iterator[Moment]:
+    def stream(self, sentence: SearchInput, options: TranslateOptions) -> Iterator[SearchStep]:
         """The search for one sentence, time step by time step."""
         with torch.inference_mode():
-            plan = self.plan([sentence], how)
+            plan = self.plan([sentence], options)
             moments = explore(plan.step, plan.caches, plan.limits, **plan.asked)
         while True:
             with torch.inference_mode():  # not while somebody else's code runs
@@ -196,35 +197,35 @@ class TorchEngine:
                 return
             yield moment
 
-    def plan(self, sentences: Sequence[Sentence], how: How) -> Plan:
+    def plan(self, sentences: Sequence[SearchInput], options: TranslateOptions) -> Plan:
         """A batch as `search` takes it, with the rules and the selection that were asked for."""
         source = pad([encode_source(sentence.ids) for sentence in sentences])
         limits = [
-            min(limit(sentence, how, model.config) for model in self.models)
+            min(limit(sentence, options, model.config) for model in self.models)
             for sentence in sentences
         ]
         rules: list[Rule] = [only_text]
         select: Select = top_k
         watched = constraints = n_ends = None
-        if how.no_repeat:
-            rules.append(no_repeat(how.no_repeat))
-        if how.forbid:
-            rules.append(self._forbid(how.forbid))
+        if options.no_repeat:
+            rules.append(no_repeat(options.no_repeat))
+        if options.forbid:
+            rules.append(self._forbid(options.forbid))
         if any(sentence.terms for sentence in sentences):
             demands = [
-                Demand(sentence.terms, self.words) if sentence.terms else None
+                TermConstraint(sentence.terms, self.words) if sentence.terms else None
                 for sentence in sentences
             ]
             constraints = Constraints(demands, limits)
             rules.append(constraints.rule)
             select = constraints.select
             watched = self._watched
-            n_ends = [how.width * (MORE_ENDS if demand else 1) for demand in demands]
+            n_ends = [options.width * (MORE_ENDS if demand else 1) for demand in demands]
         if any(sentence.prefix for sentence in sentences):
             rules = [begin_with([sentence.prefix for sentence in sentences], rules)]
-        if how.alternatives:
+        if options.alternatives:
             select = branch([len(sentence.prefix) for sentence in sentences])
-        if (drawing := how.sampling) is not None:
+        if (drawing := options.sampling) is not None:
             seeds = [
                 (drawing.seed, drawing.first + sentence.number, sentence.part)
                 for sentence in sentences
@@ -232,17 +233,13 @@ class TorchEngine:
             generators = [np.random.default_rng(seed) for seed in seeds]
             select = sampler(generators, drawing.temperature, drawing.top_k, drawing.top_p)
         asked: dict[str, Any] = {
-            "width": how.width,
+            "width": options.width,
             "select": select,
             "rules": rules,
             "n_ends": n_ends,
         }
-        asked["penalty"] = make_penalty(how.config)
-        models = [watched.model] if watched else []
-        rest = self.models[len(models) :]
-        models += [
-            self._pack(model, versions(model)) if can_pack(model) else model for model in rest
-        ]
+        asked["penalty"] = make_penalty(options.config)
+        models = [watched.model, *self.models[1:]] if watched else self.models
         caches = Caches(tuple(model.start(source, source != PAD).contiguous() for model in models))
         return Plan(model_step(models, watched), caches, limits, asked, constraints)
 

@@ -14,13 +14,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from transduce.decode.scoring import twin
 from transduce.decode.translator import Translator
 from transduce.errors import TransduceError
 from transduce.inspection.describe import steps
 from transduce.inspection.record import read, watch
 from transduce.inspection.tree import search
 from transduce.model import Transformer
+from transduce.model.weights import shared_copy
 from transduce.model_folder import ModelFolder
 from transduce.storage import replace_file
 from transduce.text.normalize import normalise
@@ -75,7 +75,7 @@ class Film:
 
 def look(folder: ModelFolder, text: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """One frame: greedy search, then one pass in which the weights are kept."""
-    model = twin(folder.model).eval()
+    model = shared_copy(folder.model).eval()
     folder = replace(folder, model=model)
     tensors: dict[str, Tensor] = {}
 

@@ -1,0 +1,5 @@
+"""The type of the functions that report progress to people."""
+
+from collections.abc import Callable
+
+Log = Callable[[str], None]  # prints one line; commands pass a function of cli.output
