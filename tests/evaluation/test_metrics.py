@@ -12,14 +12,13 @@ import torch
 from tests.data.test_order import random_examples
 from transduce.config import ModelConfig
 from transduce.errors import DataError, UsageError
+from transduce.evaluation.likelihood import loss, perplexity
 from transduce.evaluation.metrics import (
     Score,
     bleu,
     compare,
     corpus_scores,
     exact_match,
-    loss,
-    perplexity,
 )
 from transduce.grammar import generate
 from transduce.model import Transformer

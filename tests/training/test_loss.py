@@ -6,9 +6,9 @@ from torch.nn import functional as F
 
 from tests.data.test_order import example
 from transduce.data.batch import collate
-from transduce.model import Transformer
-from transduce.training import loss as loss_module
-from transduce.training.loss import batch_loss, projected_loss
+from transduce.model import Transformer, cross_entropy
+from transduce.model.cross_entropy import projected_loss
+from transduce.training.loss import batch_loss
 
 
 def test_label_smoothing_by_hand() -> None:
@@ -21,11 +21,11 @@ def test_label_smoothing_by_hand() -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("most_logits", [1, 3 * 53, 1 << 22])
+@pytest.mark.parametrize("max_logits", [1, 3 * 53, 1 << 22])
 def test_loss_and_gradients_in_parts_are_those_of_all_logits_at_once(
-    smoothing: float, most_logits: int, monkeypatch: pytest.MonkeyPatch
+    smoothing: float, max_logits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loss_module, "MOST_LOGITS", most_logits)
+    monkeypatch.setattr(cross_entropy, "MAX_LOGITS", max_logits)
     generator = torch.Generator().manual_seed(0)
     hidden = torch.randn(11, 7, generator=generator, requires_grad=True)
     weight = torch.randn(53, 7, generator=generator, requires_grad=True)
@@ -54,11 +54,11 @@ def test_the_loss_of_a_batch_is_the_sum_over_its_sentences_padding_or_not(
     torch.testing.assert_close(batch_loss(model, collate(examples), 0.1), alone)
 
 
-@pytest.mark.parametrize("most_logits", [1, 7 * 53, 1 << 22])
+@pytest.mark.parametrize("max_logits", [1, 7 * 53, 1 << 22])
 def test_two_answers_to_one_batch_are_drawn_together_as_autograd_would(
-    most_logits: int, monkeypatch: pytest.MonkeyPatch
+    max_logits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loss_module, "MOST_LOGITS", most_logits)
+    monkeypatch.setattr(cross_entropy, "MAX_LOGITS", max_logits)
     generator = torch.Generator().manual_seed(0)
     hidden = torch.randn(22, 7, generator=generator, requires_grad=True)
     weight = torch.randn(53, 7, generator=generator, requires_grad=True)

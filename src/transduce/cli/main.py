@@ -593,8 +593,8 @@ def evaluate(
             or any(option is not None for option in (source, hypothesis, *search))
         ):
             raise UsageError("a language model is scored by -m MODEL --text FILE and nothing else")
+        from transduce.evaluation.likelihood import score_text
         from transduce.evaluation.test_sets import print_scores
-        from transduce.training.run_text import score_text
 
         scores, fields = score_text(model, text)
         print_scores(scores, as_json, fields)

@@ -6,7 +6,6 @@ ends when its parent does. The order of the parts, and so every byte, is the sam
 
 import contextlib
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import IO, Any
 
 from transduce.data import shards
 from transduce.errors import StorageError
+from transduce.hardware import count_cores
 from transduce.storage import PARTIAL
 from transduce.text.running_text import FIRST, NEXT_DOCUMENT, NEXT_LINE
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
@@ -265,8 +265,3 @@ def work(requests: IO[bytes], answers: IO[bytes]) -> None:
 def load_vocabularies(task: Task, n_threads: int = -1) -> list[Vocabulary]:
     """The vocabularies of a task."""
     return [Vocabulary(Path(file).read_bytes(), n_threads) for file in task.vocabularies]
-
-
-def count_cores() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

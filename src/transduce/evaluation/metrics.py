@@ -1,13 +1,11 @@
 """How good translations are: BLEU, chrF and TER with their signatures, exact match, loss; and whether a difference is one."""
 
 import contextlib
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import torch
 from sacrebleu import significance
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
@@ -16,17 +14,10 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
 from transduce.config import nearest
-from transduce.data.batch import Example
-from transduce.data.order import in_order
-from transduce.data.windows import Text, windows_in_order
 from transduce.errors import DataError, UsageError
-from transduce.model import LanguageModel, Transformer
-from transduce.text.vocabulary import Vocabulary
-from transduce.training.loss import batch_loss
 
 TOKENIZERS = ("13a", "intl", "char", "zh", "none")  # sacreBLEU's that need nothing else
 METRICS = ("BLEU", "chrF2", "TER")  # as sacreBLEU calls them
-BATCH_TOKENS = 4096  # pieces that are measured together
 EQUAL = 1e-6  # scores that are nearer are equal: sums of float32 differ by the order of their terms
 TESTS = (
     ("bs", 1000),
@@ -152,49 +143,6 @@ def exact_match(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
     several = f"nrefs:{len(references)}|" if len(references) > 1 else ""
     return Score(
         "exact match", 100 * n_equal / len(hypotheses), f"n:{len(hypotheses)}|{several}case:mixed"
-    )
-
-
-def loss(
-    model: Transformer | LanguageModel,
-    examples: Sequence[Example],
-    batch_tokens: int = BATCH_TOKENS,
-) -> Score:
-    """Mean negative log-likelihood in nats a target piece, [EOS] counted, without label smoothing."""
-    total, n_tokens = 0.0, 0
-    with torch.inference_mode():
-        for batch in in_order(examples, batch_tokens):
-            total += float(batch_loss(model, batch))
-            n_tokens += batch.n_tokens
-    return Score("loss", total / n_tokens, f"nats|pieces:{n_tokens}")
-
-
-def perplexity(loss: Score) -> Score:
-    """The same as a loss: among how many equally likely pieces the model is undecided."""
-    return Score("perplexity", math.exp(min(loss.value, 700)), loss.signature)
-
-
-def text_loss(
-    model: LanguageModel, ids: Text, vocabulary: Vocabulary
-) -> tuple[Score, Score, Score]:
-    """How well a language model foretells a text: loss in nats a piece, perplexity, and bits a byte of the text.
-
-    The text is cut into full windows side by side; every piece but the first of each window's context is predicted.
-    """
-    total, n_tokens, n_bytes = 0.0, 0, 0
-    with torch.inference_mode():
-        for batch in windows_in_order(ids, model.config.window, BATCH_TOKENS):
-            total += float(batch_loss(model, batch))
-            n_tokens += batch.n_tokens
-            n_bytes += sum(
-                len(vocabulary.decode(row).encode()) for row in batch.target_out.tolist()
-            )
-    signature = f"window:{model.config.window}|pieces:{n_tokens}|bytes:{n_bytes}"
-    nats = Score("loss", total / n_tokens, signature)
-    return (
-        nats,
-        perplexity(nats),
-        Score("bits per byte", total / math.log(2) / max(1, n_bytes), signature),
     )
 
 

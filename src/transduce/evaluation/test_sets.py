@@ -13,6 +13,7 @@ from transduce.data.batch import encode_pairs
 from transduce.decode.load import load_translator
 from transduce.decode.translator import Translator
 from transduce.errors import DataError
+from transduce.evaluation import likelihood
 from transduce.evaluation import metrics as evaluate
 from transduce.evaluation.metrics import Score
 from transduce.text.corpus import Pair
@@ -48,7 +49,7 @@ def score_model(
     print_scores([*scores, evaluate.exact_match(found, *right)], as_json, fields)
     loss = reference_loss(translator, texts, right)
     if loss is not None:  # which no search has touched
-        print_scores([loss, evaluate.perplexity(loss)], as_json, {"seed": fields["seed"]})
+        print_scores([loss, likelihood.perplexity(loss)], as_json, {"seed": fields["seed"]})
 
 
 def translate(
@@ -123,7 +124,7 @@ def reference_loss(
         say(
             f"the loss leaves out {len(examples) - len(fitting):,} of {len(examples):,} pairs: over {most} pieces"
         )
-    return evaluate.loss(translator.model, fitting) if fitting else None
+    return likelihood.loss(translator.model, fitting) if fitting else None
 
 
 def read_test_set(

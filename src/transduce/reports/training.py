@@ -17,9 +17,10 @@ from transduce.reports.html import (
     table,
     tiles,
 )
-from transduce.training.loop import N_CLASSES, WORDS_EACH
 
 Rows = Sequence[Mapping[str, Any]]
+# Histogram of sentence lengths: classes of 0 to 4 words, 5 to 9, ..., 60 and more.
+WORDS_PER_CLASS, N_CLASSES = 5, 13
 MOST_POINTS = 400  # of a line: more cannot be told apart
 
 
@@ -103,14 +104,17 @@ def _lengths(lengths: Mapping[str, Sequence[int]]) -> Html:
     n_classes = max(
         (i + 1 for counts in lengths.values() for i, n in enumerate(counts) if n), default=1
     )
-    names = [f"{WORDS_EACH * i} to {WORDS_EACH * (i + 1) - 1} words" for i in range(N_CLASSES - 1)]
-    names = [*names, f"{WORDS_EACH * (N_CLASSES - 1)} words and more"][:n_classes]
+    names = [
+        f"{WORDS_PER_CLASS * i} to {WORDS_PER_CLASS * (i + 1) - 1} words"
+        for i in range(N_CLASSES - 1)
+    ]
+    names = [*names, f"{WORDS_PER_CLASS * (N_CLASSES - 1)} words and more"][:n_classes]
     series = [Series(name, counts[:n_classes]) for name, counts in lengths.items()]
     return bar_chart(
         "Sentences by words, last validation",
         names,
         series,
-        [(i, str(WORDS_EACH * i)) for i in range(n_classes)],
+        [(i, str(WORDS_PER_CLASS * i)) for i in range(n_classes)],
     )
 
 

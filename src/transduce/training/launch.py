@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
-from transduce.data.encoding import count_cores
 from transduce.errors import BusyError, RankError
+from transduce.hardware import count_cores
 from transduce.log import Log
 
 MOST_RESTARTS = 3

@@ -31,7 +31,6 @@ from transduce.training.step import Model, make_optimizer, seed_step, update
 
 MOST_BAD = 3  # steps in a row that are not finite, before an older checkpoint is taken
 MOST_ROLLBACKS, LOWER = 2, 0.5  # times that happens; what the rate is multiplied by each time
-WORDS_EACH, N_CLASSES = 5, 13  # classes of lengths: 0 to 4 words, 5 to 9, ..., 60 and more
 MOST_FAILED, RETRY_AFTER = (
     5,
     50,
@@ -70,7 +69,7 @@ class Validation:
     hardest: Sequence[WorstSentence] = ()  # the texts it renders worst
     lengths: Mapping[str, Sequence[int]] = field(
         default_factory=dict
-    )  # texts by their words, WORDS_EACH a class
+    )  # histograms of lengths: reports.training.WORDS_PER_CLASS
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,20 +12,19 @@ from transduce.config import Config, Layer, resolve
 from transduce.data import prepared
 from transduce.data.prepared import Inputs
 from transduce.data.shards import Stream, open_shards
-from transduce.data.windows import Text, encode_text
+from transduce.data.windows import Text
 from transduce.decode.generator import Generator
 from transduce.decode.load import load_generator
 from transduce.decode.options import Sampling
 from transduce.errors import ConfigError, DataError
-from transduce.evaluation import metrics as evaluate
+from transduce.evaluation.likelihood import text_loss
 from transduce.log import Log
 from transduce.model import LanguageModel
 from transduce.model_folder import ModelFolder
 from transduce.presets import propose_text, text_shape_for
 from transduce.storage import sha256, to_json
 from transduce.text.files import find_files
-from transduce.text.normalize import normalise
-from transduce.text.running_text import TextFiles, TextSource, read_document, survey_text, text_rows
+from transduce.text.running_text import TextFiles, TextSource, survey_text, text_rows
 from transduce.text.vocabulary import Vocabulary, choose_size, learn
 from transduce.training import run_folder
 from transduce.training.distributed import ALONE, Ranks, join
@@ -178,23 +177,10 @@ def validation_text(ids: Stream, window: int, log: Log) -> Stream:
 def validate_text(folder: ModelFolder, ids: Text) -> Validation:
     """Loss, perplexity and bits a byte on a text, and a few words of the model's own."""
     assert isinstance(folder.model, LanguageModel), "a text is measured by a language model"
-    measured = evaluate.text_loss(folder.model, ids, folder.source_vocabulary)
+    measured = text_loss(folder.model, ids, folder.source_vocabulary)
     loss = measured[0].value
     if not math.isfinite(loss):
         return Validation(loss, {}, "", ("", ""))
     [sample] = Generator(folder).generate("", SAMPLE_TOKENS, Sampling(temperature=0.8))
     scores = {score.name: score.value for score in measured[1:]}
     return Validation(loss, scores, measured[0].signature, ("[SOS]", sample.text))
-
-
-def score_text(model: Path, file: Path) -> tuple[Sequence[evaluate.Score], Mapping[str, Any]]:
-    """Loss, perplexity and bits a byte of a language model on a text file, and the seed of its training."""
-    generator = load_generator(model)
-    text = normalise("\n".join(read_document(file)), generator.folder.config.text.normalization)
-    ids = encode_text([text], generator.vocabulary)
-    if len(ids) <= generator.window:
-        raise DataError(
-            f"{file} has {len(ids):,} pieces, wanted more than the window of the model, {generator.window}"
-        )
-    seed = {"seed": generator.folder.trained_with("train", "seed")}
-    return evaluate.text_loss(generator.model, ids, generator.vocabulary), seed

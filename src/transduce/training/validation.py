@@ -4,10 +4,12 @@ import math
 from collections.abc import Sequence
 
 from transduce.decode.translator import Translator
+from transduce.evaluation import likelihood
 from transduce.evaluation import metrics as evaluate
 from transduce.model_folder import ModelFolder
+from transduce.reports.training import N_CLASSES, WORDS_PER_CLASS
 from transduce.text.corpus import Pair
-from transduce.training.loop import N_CLASSES, WORDS_EACH, Validate, Validation, WorstSentence
+from transduce.training.loop import Validate, Validation, WorstSentence
 from transduce.training.prepare import Prepared
 
 MOST_HARD = 10  # translations that the page shows as the worst
@@ -20,7 +22,7 @@ def make_validate(folder: ModelFolder, prepared: Prepared) -> Validate:
     references = [pair.target for pair in some]
 
     def validate() -> Validation:
-        loss = evaluate.loss(folder.model, prepared.valid_examples).value
+        loss = likelihood.loss(folder.model, prepared.valid_examples).value
         if not math.isfinite(loss):
             return Validation(loss, {}, "", (some[0].source, ""))
         found = Translator(folder).translate([pair.source for pair in some], beam=1)
@@ -55,5 +57,5 @@ def count_words(texts: Sequence[str]) -> list[int]:
     """How many texts have how many words, by classes."""
     counts = [0] * N_CLASSES
     for text in texts:
-        counts[min(len(text.split()) // WORDS_EACH, N_CLASSES - 1)] += 1
+        counts[min(len(text.split()) // WORDS_PER_CLASS, N_CLASSES - 1)] += 1
     return counts

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from transduce.convert.ctranslate2 import POSITIONS, names, why_not
 from transduce.convert.ctranslate2_cache import find_converted
-from transduce.data.encoding import count_cores
 from transduce.decode.engines.base import SearchInput, limit, schedule
 from transduce.decode.hypotheses import Hypothesis
 from transduce.decode.options import Precision, TranslateOptions
+from transduce.hardware import count_cores
 from transduce.log import Log
 from transduce.model_folder import ModelFolder
 from transduce.text.vocabulary import EOS, SPECIAL_PIECES
