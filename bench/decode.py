@@ -99,10 +99,10 @@ def read_texts(data: Path | None) -> tuple[list[str], list[str]]:
 
 def learn_vocabulary(lines: list[str], size: int) -> Any:
     """So many pieces of a text; where it is too poor for them, random words are added to it."""
-    from transduce.text.vocabulary import learn
+    from transduce.text.vocabulary import learn_vocabulary
 
     draw = random.Random(1)
-    while len(vocabulary := learn(lines, "bpe", size, exact=False)) < size:
+    while len(vocabulary := learn_vocabulary(lines, "bpe", size, exact=False)) < size:
         words = [
             "".join(draw.choices(string.ascii_lowercase, k=draw.randint(3, 9)))
             for _ in range(20_000)
@@ -125,9 +125,9 @@ def fit_end(model: Any, sources: Sequence[Sequence[int]]) -> None:
     import torch
 
     from transduce.data.batch import encode_source, pad
-    from transduce.text.vocabulary import EOS, PAD, SOS, SPECIAL_PIECES, UNKNOWN
+    from transduce.text.vocabulary import EOS, PAD, SOS, SPECIAL_TOKENS, UNKNOWN
 
-    weight, n_special = model.source_embedding.weight, len(SPECIAL_PIECES)
+    weight, n_special = model.source_embedding.weight, len(SPECIAL_TOKENS)
     source = pad([encode_source(ids) for ids in sources])
     n_rows, length = len(sources), 3 * END
     target = torch.randint(n_special, len(weight), (n_rows, length))

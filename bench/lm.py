@@ -39,12 +39,12 @@ def measure_ours(text: str, steps: int) -> float:
     from transduce.data.windows import encode_text, window_stream
     from transduce.hardware import keep_freed_memory
     from transduce.model import LanguageModel
-    from transduce.text.vocabulary import learn
+    from transduce.text.vocabulary import learn_vocabulary
     from transduce.training.step import make_optimizer, update
 
     keep_freed_memory()
     torch.manual_seed(1)
-    vocabulary = learn(text.split("\n"), "char", 256_000, exact=False, is_text=True)
+    vocabulary = learn_vocabulary(text.split("\n"), "char", 256_000, exact=False, is_text=True)
     config = ModelConfig(
         kind="decoder-only",
         vocab_size=len(vocabulary),

@@ -51,7 +51,7 @@ def make_batches(data: Path | None, path: Path) -> None:
     from transduce.data.order import ExampleList, Position, batches_of_examples
     from transduce.grammar import generate
     from transduce.text.corpus import Pair
-    from transduce.text.vocabulary import learn
+    from transduce.text.vocabulary import learn_vocabulary
 
     if data is None:
         pairs = [Pair(pair.source, pair.target) for pair in generate("en-it", 29_000, seed=1)]
@@ -62,7 +62,7 @@ def make_batches(data: Path | None, path: Path) -> None:
         ]
         sides = [text.split("\n")[:-1] for text in texts]
         pairs = [Pair(*pair) for pair in zip(*sides, strict=True)]
-    vocabulary = learn(
+    vocabulary = learn_vocabulary(
         [text for pair in pairs for text in (pair.source, pair.target)], "bpe", PIECES, exact=False
     )
     examples = ExampleList(encode_pairs(pairs, vocabulary, vocabulary))

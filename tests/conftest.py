@@ -22,7 +22,7 @@ from transduce.config import ModelConfig, TextConfig
 from transduce.grammar import generate
 from transduce.model import Transformer
 from transduce.model_folder import FolderConfig, ModelFolder
-from transduce.text.vocabulary import Vocabulary, learn
+from transduce.text.vocabulary import Vocabulary, learn_vocabulary
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -53,7 +53,7 @@ def grammar_lines() -> list[str]:
 
 @pytest.fixture(scope="session")
 def vocabulary(grammar_lines: list[str]) -> Vocabulary:
-    return learn(grammar_lines, "bpe", 700)
+    return learn_vocabulary(grammar_lines, "bpe", 700)
 
 
 @pytest.fixture

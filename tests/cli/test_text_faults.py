@@ -61,7 +61,7 @@ def transduce(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixtur
     """Run a command in this process: its exit code, stdout and stderr. A traceback, or an exit code of a bug, is never right."""
 
     def run(*arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
-        files.keep_stdin.cache_clear()
+        files.spool_stdin.cache_clear()
         monkeypatch.setattr(sys, "argv", ["transduce", *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capfdbinary.readouterr()

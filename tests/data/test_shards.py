@@ -31,11 +31,11 @@ from transduce.data.shards import (
 from transduce.errors import DataError, StorageError
 from transduce.grammar import generate
 from transduce.text.running_text import FIRST, NEXT_DOCUMENT, NEXT_LINE
-from transduce.text.vocabulary import EOS, SOS, Vocabulary, learn
+from transduce.text.vocabulary import EOS, SOS, Vocabulary, learn_vocabulary
 
 PAIRS = list(generate("en-it", 2500, seed=1))
 ROWS = [(pair.source, pair.target) for pair in PAIRS]
-VOCABULARY = learn([side for row in ROWS for side in row], "bpe", 700)
+VOCABULARY = learn_vocabulary([side for row in ROWS for side in row], "bpe", 700)
 
 
 @pytest.fixture(autouse=True)
@@ -188,7 +188,9 @@ def test_a_text_of_more_parts_than_may_be_open_is_read(
     monkeypatch.setattr(encoder, "MOST_CHARACTERS", 40)
     monkeypatch.setattr(shards, "OPEN_PARTS", 2)
     (tmp_path / "v.model").write_bytes(VOCABULARY.model)
-    vocabulary = learn([row[1] for row in ROWS[:50]], "char", 999, exact=False, is_text=True)
+    vocabulary = learn_vocabulary(
+        [row[1] for row in ROWS[:50]], "char", 999, exact=False, is_text=True
+    )
     (tmp_path / "v.model").write_bytes(vocabulary.model)
     rows = [(NEXT_LINE if i else FIRST, row[1]) for i, row in enumerate(ROWS[:50])]
     task = Task(str(tmp_path), "key", (str(tmp_path / "v.model"),), 256)
@@ -255,7 +257,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, damage: str, name: str) -> None
 
 def test_a_text_reads_across_its_parts(tmp_path: Path) -> None:
     lines = [pair.target for pair in PAIRS[:700]]
-    vocabulary = learn(lines, "char", 999, exact=False, is_text=True)
+    vocabulary = learn_vocabulary(lines, "char", 999, exact=False, is_text=True)
     (tmp_path / "v.model").write_bytes(vocabulary.model)
     rows = [
         (FIRST if i == 0 else NEXT_DOCUMENT if i == 450 else NEXT_LINE, line)

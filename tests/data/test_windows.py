@@ -4,14 +4,16 @@ import numpy as np
 
 from transduce.data.order import Position
 from transduce.data.windows import encode_text, window_stream, windows_in_order
-from transduce.text.vocabulary import EOS, SOS, learn
+from transduce.text.vocabulary import EOS, SOS, learn_vocabulary
 
 IDS = np.arange(4, 4 + 331, dtype=np.int32)
 
 
 def test_documents_are_one_stream_with_an_end_between_them() -> None:
     documents = ["one two\nthree\n", "four\u2028five"]
-    vocabulary = learn(["one two three four five"], "char", 999, exact=False, is_text=True)
+    vocabulary = learn_vocabulary(
+        ["one two three four five"], "char", 999, exact=False, is_text=True
+    )
     ids = encode_text(documents, vocabulary).tolist()
     cut = ids.index(EOS)
     assert (ids.count(EOS), ids.count(SOS)) == (1, 2)

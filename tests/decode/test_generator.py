@@ -10,13 +10,13 @@ from transduce.decode.options import Sampling
 from transduce.errors import ModelError
 from transduce.model import LanguageModel
 from transduce.model_folder import FolderConfig, ModelFolder
-from transduce.text.vocabulary import EOS, PAD, SOS, UNKNOWN, learn
+from transduce.text.vocabulary import EOS, PAD, SOS, UNKNOWN, learn_vocabulary
 
 TEXT = "the cat sat on the mat\nthe dog sat on the log\n"
 
 
 def make(window: int = 13, positions: str = "sinusoidal") -> Generator:
-    vocabulary = learn(TEXT.split("\n"), "char", 999, exact=False, is_text=True)
+    vocabulary = learn_vocabulary(TEXT.split("\n"), "char", 999, exact=False, is_text=True)
     torch.manual_seed(0)
     config = ModelConfig(
         kind="decoder-only",

@@ -10,10 +10,10 @@ import pytest
 from transduce.doctor import (
     FAULTS,
     Diagnosis,
+    check_sample,
     checks,
     examine,
     faults,
-    quick_look,
     why_no_copy,
     write_clean,
 )
@@ -458,8 +458,8 @@ def test_examples_are_few_and_spread_over_the_corpus() -> None:
 
 
 def test_a_quick_look_at_good_pairs_is_silent() -> None:
-    assert quick_look(corpus(300), EN_IT) == []
-    assert quick_look(corpus(300)) == []
+    assert check_sample(corpus(300), EN_IT) == []
+    assert check_sample(corpus(300)) == []
 
 
 def test_a_quick_look_warns_of_copies_with_the_share_and_a_line() -> None:
@@ -470,7 +470,7 @@ def test_a_quick_look_warns_of_copies_with_the_share_and_a_line() -> None:
     pairs = [
         Pair(pair.source + " and sleeps now", pair.target + " and sleeps now") for pair in pairs
     ]
-    (warning,) = quick_look(pairs)
+    (warning,) = check_sample(pairs)
     assert re.fullmatch(
         r"90 % of the pairs are copies \(source = target\), e\.g\. line \d+", warning
     )
@@ -479,13 +479,13 @@ def test_a_quick_look_warns_of_copies_with_the_share_and_a_line() -> None:
 def test_a_corpus_that_is_meant_to_be_copied_can_be_learnt() -> None:
     assert any(
         "are copies (source = target)" in warning
-        for warning in quick_look(generate("copy", 200, seed=1))
+        for warning in check_sample(generate("copy", 200, seed=1))
     )
 
 
 def test_a_quick_look_warns_of_swapped_sides() -> None:
     pairs = [Pair(pair.target, pair.source) for pair in corpus(600)]
-    warnings = quick_look(pairs, EN_IT)
+    warnings = check_sample(pairs, EN_IT)
     assert (
         warnings[0] == "the two sides look swapped: the source is mostly it, the target mostly en"
     )
@@ -498,14 +498,14 @@ def test_a_quick_look_warns_of_a_drift() -> None:
     shifted = [
         Pair(a, b.target) for a, b in zip(sources[:200] + sources[201:], pairs, strict=False)
     ]
-    (warning,) = [warning for warning in quick_look(shifted) if "out of step" in warning]
+    (warning,) = [warning for warning in check_sample(shifted) if "out of step" in warning]
     assert warning.startswith("source and target seem out of step from about line ")
     assert warning.endswith(" on")
 
 
 def test_a_quick_look_leaves_nothing_usable_to_whoever_reads_all_and_warns_of_one_pair() -> None:
-    assert quick_look([]) == quick_look([Pair("", "x"), Pair("y", " ")]) == []
-    assert quick_look([Pair("A dog", "Un cane")]) == [
+    assert check_sample([]) == check_sample([Pair("", "x"), Pair("y", " ")]) == []
+    assert check_sample([Pair("A dog", "Un cane")]) == [
         "only 1 of 1 pairs is usable: nothing can be learnt from it but itself"
     ]
 
@@ -518,7 +518,7 @@ def test_a_quick_look_reads_no_more_than_it_says() -> None:
             read.append(i)
             yield Pair(f"number {i}", f"numero {i}")
 
-    quick_look(many())
+    check_sample(many())
     assert len(read) == 10_000
 
 

@@ -19,8 +19,8 @@ from transduce.inspection.page_model import pack_weights
 from transduce.inspection.trace import Trace, trace
 from transduce.model.weights import build
 from transduce.model_folder import FolderConfig, ModelFolder
-from transduce.text.normalize import normalise
-from transduce.text.vocabulary import EOS, SOS, Kind, Vocabulary, learn
+from transduce.text.normalize import normalize
+from transduce.text.vocabulary import EOS, SOS, Kind, Vocabulary, learn_vocabulary
 
 pytestmark = needs_node
 HOSTILE = [
@@ -42,7 +42,9 @@ def translator() -> Translator:
 
 @pytest.fixture(scope="module")
 def italian() -> Vocabulary:
-    return learn([pair.target for pair in generate("en-it", 200, seed=2)], "unigram", 400)
+    return learn_vocabulary(
+        [pair.target for pair in generate("en-it", 200, seed=2)], "unigram", 400
+    )
 
 
 def halved(folder: ModelFolder) -> ModelFolder:
@@ -278,7 +280,7 @@ def test_texts_have_the_same_pieces_and_pieces_the_same_text(
     tmp_path: Path, grammar_lines: list[str], kind: Kind, is_text: bool
 ) -> None:
     lines = [*grammar_lines, "café naïve über 你好", "  two  spaces"]
-    vocabulary = learn(lines, kind, 500, exact=False, is_text=is_text)
+    vocabulary = learn_vocabulary(lines, kind, 500, exact=False, is_text=is_text)
     folder = random_folder(vocabulary)
     folder = replace(
         folder, config=folder.config.model_copy(update={"text": TextConfig(kind=kind)})
@@ -303,10 +305,10 @@ def test_texts_have_the_same_pieces_and_pieces_the_same_text(
     told = run_js(
         tmp_path, script, {"weights": write_weights(folder, tmp_path), "texts": texts, "ids": ids}
     )
-    assert told["ids"] == [vocabulary.encode(normalise(text, "nfc")) for text in texts]
+    assert told["ids"] == [vocabulary.encode(normalize(text, "nfc")) for text in texts]
     assert told["texts"] == [vocabulary.decode(each) for each in ids]
-    assert told["pieces"] == [[vocabulary.piece(i) for i in each] for each in ids]
-    assert told["clean"] == [normalise(text, "nfkc") for text in texts]
+    assert told["pieces"] == [[vocabulary.token(i) for i in each] for each in ids]
+    assert told["clean"] == [normalize(text, "nfkc") for text in texts]
     assert told["words"] == [text.split() for text in texts]
 
 

@@ -16,7 +16,7 @@ from transduce.inspection.page_model import MOST_PARAMETERS, pack_weights
 from transduce.model import Transformer
 from transduce.model.weights import weights_of
 from transduce.model_folder import ModelFolder
-from transduce.text.vocabulary import Vocabulary, learn
+from transduce.text.vocabulary import Vocabulary, learn_vocabulary
 
 
 def about(content: bytes, path: Path) -> dict[str, object]:
@@ -59,7 +59,7 @@ def test_the_metadata_tells_shape_search_and_pieces(tmp_path: Path) -> None:
 def test_two_vocabularies_are_told_as_two(
     tmp_path: Path, untrained_folder: ModelFolder, vocabulary: Vocabulary
 ) -> None:
-    other = learn(["una riga sola"], "char", 300, exact=False, is_text=True)
+    other = learn_vocabulary(["una riga sola"], "char", 300, exact=False, is_text=True)
     told = about(pack_weights(replace(untrained_folder, target_vocabulary=other)), tmp_path)
     assert len(told["source"]["pieces"]) == len(vocabulary)
     assert len(told["target"]["pieces"]) == len(other)

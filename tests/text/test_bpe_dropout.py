@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from transduce.grammar import generate
 from transduce.text.bpe_dropout import BpeDropout
-from transduce.text.vocabulary import learn
+from transduce.text.vocabulary import learn_vocabulary
 
 LINES = [side for pair in generate("en-it", 1500, seed=1) for side in (pair.source, pair.target)]
-VOCABULARY = learn(LINES, "bpe", 900)
+VOCABULARY = learn_vocabulary(LINES, "bpe", 900)
 CUTTER = BpeDropout(VOCABULARY)
 
 

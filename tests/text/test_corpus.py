@@ -4,7 +4,14 @@ from pathlib import Path
 import pytest
 
 from transduce.errors import DataError, UsageError
-from transduce.text.corpus import Pair, PairFiles, PairList, PairTables, changed_files, open_pairs
+from transduce.text.corpus import (
+    Pair,
+    PairFiles,
+    PairList,
+    PairTables,
+    describe_changes,
+    open_pairs,
+)
 
 
 def write(path: Path, content: str) -> Path:
@@ -126,10 +133,10 @@ def test_fingerprints_tell_what_changed(tmp_path: Path) -> None:
     before = PairFiles((source,), (target,)).fingerprint()
     write(source, "two\n")
     after = [*PairFiles((source,), (target,)).fingerprint(), ["target", "c", ""]]
-    assert changed_files(before, before) == []
-    assert changed_files(before, after) == [f"{source} has changed", "c is now given (target)"]
-    assert changed_files(after, before)[-1] == "c is no longer given (target)"
+    assert describe_changes(before, before) == []
+    assert describe_changes(before, after) == [f"{source} has changed", "c is now given (target)"]
+    assert describe_changes(after, before)[-1] == "c is no longer given (target)"
     swapped = PairFiles((target,), (source,)).fingerprint()
-    assert f"{target} is now given (source)" in changed_files(before, swapped)
-    assert changed_files(after, after[::-1]) == ["the files are given in another order"]
+    assert f"{target} is now given (source)" in describe_changes(before, swapped)
+    assert describe_changes(after, after[::-1]) == ["the files are given in another order"]
     assert PairList([Pair("a", "b")]).fingerprint() != PairList([Pair("a", "c")]).fingerprint()

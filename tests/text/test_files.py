@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.errors import DataError, MissingInputError
-from transduce.text.files import bare_suffixes, find_files, read_lines, sha256_of_file, zstd
+from transduce.text.files import content_suffixes, find_files, read_lines, sha256_of_file, zstd
 
 TEXT = "uno\ndue è\r\n\ntre\u2028tre\n"
 LINES = ["uno", "due è", "", "tre\u2028tre"]
@@ -50,7 +50,7 @@ def test_any_text_without_line_feeds_is_one_line(
 def test_packed_files_are_unpacked_by_their_suffix(tmp_path: Path, suffix: str) -> None:
     path = write(tmp_path / f"train.it{suffix}", PACKERS[suffix](TEXT.encode()))
     assert list(read_lines(path)) == LINES
-    assert bare_suffixes(path) == [".it"]
+    assert content_suffixes(path) == [".it"]
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from transduce.text.segments import Segment, split
+from transduce.text.segments import Segment, split_text
 
 TEXTS = st.lists(
     st.sampled_from(
@@ -44,7 +44,7 @@ def measure(texts: Sequence[str]) -> list[int]:
 @given(TEXTS, st.integers(1, 40))
 @example("   a", 2)
 def test_the_parts_and_their_gaps_make_the_text(text: str, most: int) -> None:
-    parts = split(text, most, measure)
+    parts = split_text(text, most, measure)
     assert "".join(part.text + part.gap for part in parts) == text
     assert all(not part.gap.strip() for part in parts)
 
@@ -53,17 +53,17 @@ def test_the_parts_and_their_gaps_make_the_text(text: str, most: int) -> None:
 @example(" " * 50 + "a", 3)
 @example("a" + " " * 50 + "a", 3)
 def test_every_part_fits_unless_it_has_no_space_to_be_split_at(text: str, most: int) -> None:
-    for part in split(text, most, measure):
+    for part in split_text(text, most, measure):
         assert measure([part.text])[0] <= most or not any(c.isspace() for c in part.text)
 
 
 def test_what_fits_is_left_alone() -> None:
-    assert split("One. Two. Three.", 100, measure) == [Segment("One. Two. Three.", "")]
+    assert split_text("One. Two. Three.", 100, measure) == [Segment("One. Two. Three.", "")]
 
 
 def test_sentences_are_parts_of_their_own() -> None:
     text = 'He said "no." She left?  Then (he slept!) And so on...'
-    assert split(text, 20, measure) == [
+    assert split_text(text, 20, measure) == [
         Segment('He said "no."', " "),
         Segment("She left?", "  "),
         Segment("Then (he slept!)", " "),
@@ -75,11 +75,15 @@ def test_a_sentence_that_is_too_long_is_split_at_clauses_which_are_put_together_
     None
 ):
     text = "one, two; three: four, five"
-    assert [part.text for part in split(text, 12, measure)] == ["one, two;", "three: four,", "five"]
+    assert [part.text for part in split_text(text, 12, measure)] == [
+        "one, two;",
+        "three: four,",
+        "five",
+    ]
 
 
 def test_a_clause_that_is_too_long_is_split_between_words_and_a_word_not_at_all() -> None:
-    assert [part.text for part in split("one two three incomprehensible x", 9, measure)] == [
+    assert [part.text for part in split_text("one two three incomprehensible x", 9, measure)] == [
         "one two",
         "three",
         "incomprehensible",
@@ -88,7 +92,7 @@ def test_a_clause_that_is_too_long_is_split_between_words_and_a_word_not_at_all(
 
 
 def test_scripts_without_spaces_are_split_behind_their_own_signs() -> None:
-    assert [part.text for part in split("私は猫。犬、鳥、魚！誰", 15, measure)] == [
+    assert [part.text for part in split_text("私は猫。犬、鳥、魚！誰", 15, measure)] == [
         "私は猫。",
         "犬、鳥、",
         "魚！",
@@ -107,5 +111,5 @@ def test_the_text_is_measured_a_few_times_whatever_its_length() -> None:
 
     for text in ("word " * 20_000, "one, two; " * 10_000, "One. Two. " * 10_000, "x" * 100_000):
         n_measured = 0
-        split(text, 30, counting)
+        split_text(text, 30, counting)
         assert n_measured <= 6 * len(text)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from transduce.errors import DataError
 from transduce.text.terms import (
-    TOKEN,
+    PHRASE_WORD,
     Glossary,
-    contains,
+    contains_phrase,
+    find_protected,
     is_word_character,
-    protected,
     read_glossary,
     read_phrases,
 )
@@ -45,13 +45,13 @@ def test_terms_are_found_as_whole_words_in_any_case_and_as_often_as_they_stand_t
 
 def test_a_mark_belongs_to_its_word_and_letters_that_fold_into_two_are_found() -> None:
     assert found(glossary(("दिन", "day")), "दिनांक दिन") == [("दिन", ("day",))]
-    assert not contains("வீடுகள்", "வீடு")
+    assert not contains_phrase("வீடுகள்", "வீடு")
     assert found(glossary(("İzmir",)), "İzmir ve Diyarbakır") == [("İzmir", ("İzmir",))]
 
 
 def test_tokens_and_word_characters_agree_on_every_character() -> None:
     for character in map(chr, range(1, 0x10000)):
-        is_run = re.fullmatch(TOKEN, character + character) is not None
+        is_run = re.fullmatch(PHRASE_WORD, character + character) is not None
         assert is_run == (is_word_character(character) and character != "\ufffd"), hex(
             ord(character)
         )
@@ -82,14 +82,16 @@ def test_what_is_found_is_what_contains_says_and_does_not_overlap(
     known = glossary(*((phrase, "x") for phrase in phrases))
     places = [(start, end) for _, start, end in known.find(text)]
     assert all(end <= start for (_, end), (start, _) in pairwise(places))
-    assert all(contains(text[start:end], term.source) for term, start, end in known.find(text))
-    assert bool(places) == any(contains(text, phrase) for phrase in phrases)
+    assert all(
+        contains_phrase(text[start:end], term.source) for term, start, end in known.find(text)
+    )
+    assert bool(places) == any(contains_phrase(text, phrase) for phrase in phrases)
 
 
 @given(TEXTS, TEXTS.filter(str.strip), TEXTS)
 def test_a_text_contains_what_was_put_into_it(before: str, phrase: str, after: str) -> None:
-    assert contains(f"{before} {phrase.upper()} {after}", phrase)
-    assert not contains(f"{before}", f"{before} {phrase}")
+    assert contains_phrase(f"{before} {phrase.upper()} {after}", phrase)
+    assert not contains_phrase(f"{before}", f"{before} {phrase}")
 
 
 def test_a_glossary_is_read_from_a_file_with_remarks_and_alternatives(tmp_path: Path) -> None:
@@ -174,18 +176,18 @@ def test_what_must_survive_is_found_whole_wherever_it_stands(token: str) -> None
         f"Is it {token}?",
         f"({token})",
     ):
-        assert [text[start:end] for _, start, end in protected(text)] == [token]
+        assert [text[start:end] for _, start, end in find_protected(text)] == [token]
 
 
 @pytest.mark.parametrize("text", ["I love you", "a@b", "{not a name}", "% of"])
 def test_words_are_not_protected(text: str) -> None:
-    assert list(protected(text)) == []
+    assert list(find_protected(text)) == []
 
 
 @given(st.text(alphabet="aZ09.,:/-@%(){}$ \nè", max_size=60))
 def test_protected_places_are_in_order_and_say_what_stands_there(text: str) -> None:
     end_before = 0
-    for term, start, end in protected(text):
+    for term, start, end in find_protected(text):
         assert end_before <= start < end
         assert term.targets == (term.source,) == (text[start:end],)
         end_before = end

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from transduce.grammar import generate
-from transduce.text.tokenized import is_lower_case, looks_ordinary, looks_tokenised
+from transduce.text.tokenized import is_lower_case, looks_tokenized, looks_untokenized
 
 ENGLISH = """It was late, and the rain had not stopped; nobody spoke.
 "Well," she said, "that's it. We can't go on like this, can we?"
@@ -37,11 +37,11 @@ def tokenise(line: str) -> str:
 
 @pytest.mark.parametrize("prose", [ENGLISH, GERMAN, FRENCH], ids=["english", "german", "french"])
 def test_prose_is_not_called_tokenised_but_is_once_it_is(prose: list[str]) -> None:
-    assert looks_tokenised(prose) is None
-    assert looks_ordinary(prose)
+    assert looks_tokenized(prose) is None
+    assert looks_untokenized(prose)
     if prose is not FRENCH:  # of which too few lines have a full stop or a comma to tell
-        assert looks_tokenised(list(map(tokenise, prose)))
-    assert looks_ordinary(list(map(tokenise, prose))) is None
+        assert looks_tokenized(list(map(tokenise, prose)))
+    assert looks_untokenized(list(map(tokenise, prose))) is None
 
 
 @pytest.mark.parametrize("task", ["en-it", "copy", "reverse", "sort"])
@@ -49,13 +49,15 @@ def test_generated_text_is_never_called_tokenised(task: str) -> None:
     """Neither as a whole nor by its single lines, nor without its capitals."""
     lines = [text for pair in generate(task, 300, seed=2) for text in pair[:2]]
     for some in (lines, [line.lower() for line in lines], *([line] for line in lines)):
-        assert looks_tokenised(some) is None
+        assert looks_tokenized(some) is None
 
 
 def test_what_was_found_is_said_with_its_commonest_sign() -> None:
     lines = ["the cat sleeps .", "a dog , a cat", "the dog sleeps .", "nothing"]
-    assert looks_tokenised(lines) == "' .' and the like in 3 of 4 lines"
-    assert looks_ordinary(["The cat sleeps.", "A dog"]) == "'sleeps.' and the like in 1 of 2 lines"
+    assert looks_tokenized(lines) == "' .' and the like in 3 of 4 lines"
+    assert (
+        looks_untokenized(["The cat sleeps.", "A dog"]) == "'sleeps.' and the like in 1 of 2 lines"
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,12 +65,12 @@ def test_what_was_found_is_said_with_its_commonest_sign() -> None:
     ["it &apos;s", "dog 's bone", "do n't", "well @-@ known", "low@@ er", "\u2581The\u2581cat"],
 )
 def test_marks_of_tokenisers_are_known(line: str) -> None:
-    assert looks_tokenised([line])
+    assert looks_tokenized([line])
 
 
 def test_in_a_text_without_capitals_fewer_signs_are_enough() -> None:
     lines = ["the cat sleeps"] * 9 + ["the cat sleeps ."]
-    assert looks_tokenised(lines)
-    assert looks_tokenised(["The cat", *lines]) is None
+    assert looks_tokenized(lines)
+    assert looks_tokenized(["The cat", *lines]) is None
     assert is_lower_case(lines)
     assert not is_lower_case(["12 34", "猫"])

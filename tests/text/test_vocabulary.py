@@ -7,11 +7,11 @@ from transduce.text.vocabulary import (
     EOS,
     PAD,
     SOS,
-    SPECIAL_PIECES,
+    SPECIAL_TOKENS,
     UNKNOWN,
     Vocabulary,
-    choose_size,
-    learn,
+    choose_vocabulary_size,
+    learn_vocabulary,
 )
 
 ANY_TEXT = st.text(
@@ -45,14 +45,14 @@ def test_a_batch_is_encoded_like_its_texts(vocabulary: Vocabulary) -> None:
 
 
 def test_pieces_are_shown_as_people_read_them(vocabulary: Vocabulary) -> None:
-    assert [vocabulary.piece(i) for i in range(4)] == list(SPECIAL_PIECES)
-    assert "".join(vocabulary.pieces("molto")).replace("##", "") == "molto"
-    assert vocabulary.pieces("ü")[-2:] == ["<0xC3>", "<0xBC>"]
+    assert [vocabulary.token(i) for i in range(4)] == list(SPECIAL_TOKENS)
+    assert "".join(vocabulary.tokens("molto")).replace("##", "") == "molto"
+    assert vocabulary.tokens("ü")[-2:] == ["<0xC3>", "<0xBC>"]
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_the_same_text_gives_the_same_vocabulary(grammar_lines: list[str], kind: str) -> None:
-    assert learn(grammar_lines, kind, 500) == learn(grammar_lines, kind, 500)
+    assert learn_vocabulary(grammar_lines, kind, 500) == learn_vocabulary(grammar_lines, kind, 500)
 
 
 def test_a_vocabulary_survives_the_way_to_bytes_and_back(vocabulary: Vocabulary) -> None:
@@ -66,11 +66,11 @@ def test_too_many_pieces_for_the_text_is_an_error_that_says_how_many_are_possibl
         ConfigError,
         match=r"text\.vocab_size is 5000, but this corpus gives at most \d+ pieces: set it to",
     ):
-        learn(["a b c a b c"] * 10, "bpe", 5000)
+        learn_vocabulary(["a b c a b c"] * 10, "bpe", 5000)
 
 
 def test_too_many_pieces_are_reduced_when_nobody_asked_for_them() -> None:
-    assert len(learn(["a b c a b c"] * 10, "bpe", 5000, exact=False)) < 300
+    assert len(learn_vocabulary(["a b c a b c"] * 10, "bpe", 5000, exact=False)) < 300
 
 
 def test_too_few_pieces_for_the_characters_is_an_error_that_says_how_many_are_needed() -> None:
@@ -79,13 +79,13 @@ def test_too_few_pieces_for_the_characters_is_an_error_that_says_how_many_are_ne
         ConfigError,
         match=r"text\.vocab_size is 300, but the bytes and characters of this corpus alone need \d+",
     ):
-        learn(lines, "bpe", 300)
-    assert len(learn(lines, "bpe", 300, exact=False)) > 300
+        learn_vocabulary(lines, "bpe", 300)
+    assert len(learn_vocabulary(lines, "bpe", 300, exact=False)) > 300
 
 
 def test_nothing_to_learn_from_is_an_error() -> None:
     with pytest.raises(DataError, match="SentencePiece cannot learn 300 pieces from 0 lines"):
-        learn([], "bpe", 300)
+        learn_vocabulary([], "bpe", 300)
 
 
 def test_bytes_that_are_no_vocabulary_are_refused() -> None:
@@ -114,15 +114,17 @@ def test_a_rare_character_is_a_piece_where_there_are_few_and_may_be_bytes_where_
     """One 9 in a hundred thousand characters, and two thousand other signs, each as rare."""
     plain = (grammar_lines * 20)[:4000]
     assert sum(map(len, plain)) > 80_000
-    assert "9" in learn([*plain, "9"], "bpe", 2000, exact=False).characters
+    assert "9" in learn_vocabulary([*plain, "9"], "bpe", 2000, exact=False).characters
     many = [chr(0x4E00 + i) for i in range(2000)]
-    assert not learn([*plain, *many], "bpe", 3000, exact=False).characters.issuperset(many)
+    assert not learn_vocabulary([*plain, *many], "bpe", 3000, exact=False).characters.issuperset(
+        many
+    )
 
 
 def test_a_larger_corpus_gets_more_pieces() -> None:
-    sizes = [choose_size(n) for n in (1, 10_000, 58_000, 1_000_000, 10_000_000)]
+    sizes = [choose_vocabulary_size(n) for n in (1, 10_000, 58_000, 1_000_000, 10_000_000)]
     assert sizes == sorted(sizes)
-    assert choose_size(58_000) == 8_000
+    assert choose_vocabulary_size(58_000) == 8_000
 
 
 TEXT = "First Citizen:\nBefore we  proceed any further, hear me speak.\n\nAll:\nSpeak, speak.\n"
@@ -132,21 +134,21 @@ TEXT = "First Citizen:\nBefore we  proceed any further, hear me speak.\n\nAll:\n
 @settings(max_examples=60, deadline=None)
 @given(text=ANY_TEXT)
 def test_running_text_survives_in_every_kind_of_vocabulary(kind: str, text: str) -> None:
-    vocabulary = learn(TEXT.split("\n"), kind, 300, exact=False, is_text=True)
+    vocabulary = learn_vocabulary(TEXT.split("\n"), kind, 300, exact=False, is_text=True)
     for whole in (text, f"{text}\n{TEXT}", f"\n {text}\n\n"):
         assert vocabulary.decode(vocabulary.encode(whole)) == whole
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "char", "byte"])
 def test_a_line_feed_is_one_piece_of_a_running_text(kind: str) -> None:
-    vocabulary = learn(TEXT.split("\n"), kind, 300, exact=False, is_text=True)
-    assert vocabulary.pieces("\n\n") == ["##\\n", "##\\n"]
+    vocabulary = learn_vocabulary(TEXT.split("\n"), kind, 300, exact=False, is_text=True)
+    assert vocabulary.tokens("\n\n") == ["##\\n", "##\\n"]
 
 
 def test_a_byte_vocabulary_has_bytes_and_the_space_and_a_character_one_has_characters() -> None:
-    byte = learn(TEXT.split("\n"), "byte", 9999, is_text=True)
+    byte = learn_vocabulary(TEXT.split("\n"), "byte", 9999, is_text=True)
     assert len(byte) == 4 + 256 + 1 + 1
     assert len(byte.encode("née me")) == 7
-    char = learn(TEXT.split("\n"), "char", 9999, exact=False, is_text=True)
+    char = learn_vocabulary(TEXT.split("\n"), "char", 9999, exact=False, is_text=True)
     assert len(char) == 4 + 256 + len(set(TEXT))
     assert len(char.encode(TEXT)) == len(TEXT)

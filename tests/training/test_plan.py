@@ -90,7 +90,9 @@ def test_the_vocabulary_of_a_plan_is_that_of_the_whole_corpus(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(preparing, "choose_size", lambda n_lines: asked.append(n_lines) or 500)
+    monkeypatch.setattr(
+        preparing, "choose_vocabulary_size", lambda n_lines: asked.append(n_lines) or 500
+    )
     monkeypatch.setattr(planning, "MOST_PAIRS", 200)
     make_plan(PAIRS, None, [], 0.01, lambda line: None)
     assert asked == [800]

@@ -24,7 +24,7 @@ from transduce.model import Transformer
 from transduce.model.weights import shared_copy, weights_of
 from transduce.model_folder import FolderConfig, ModelFolder
 from transduce.text.corpus import Pair
-from transduce.text.vocabulary import PAD, Vocabulary, learn
+from transduce.text.vocabulary import PAD, Vocabulary, learn_vocabulary
 from transduce.training.schedule import learning_rate
 from transduce.training.step import make_optimizer, seed_step, update
 
@@ -148,7 +148,7 @@ def fit(
 def words() -> Vocabulary:
     """The pieces of the little language."""
     texts = [text for pair in toy.sentences(2000, seed=0) for text in (pair.source, pair.target)]
-    return learn(texts, "unigram", 2000, exact=False)
+    return learn_vocabulary(texts, "unigram", 2000, exact=False)
 
 
 @cache

@@ -22,7 +22,7 @@ from typer import Argument, Option
 
 from transduce.config import Layer, parse_assignment, read_toml
 from transduce.errors import StoppedError, StorageError, TransduceError, UsageError
-from transduce.text.files import check_stdin_is_read_once
+from transduce.text.files import check_stdin_used_once
 
 app = typer.Typer(
     help="The Transformer of 'Attention Is All You Need': from two text files to a translator.",
@@ -766,7 +766,7 @@ def _layers(
 def _files(*options: Texts) -> list[list[str]]:
     """The files of each option; none, where it is left out. Standard input can serve one only."""
     files = [each or [] for each in options]
-    check_stdin_is_read_once(*files)
+    check_stdin_used_once(*files)
     return files
 
 

@@ -21,7 +21,7 @@ from transduce.decode.translation import Translation
 from transduce.decode.translator import Translator
 from transduce.errors import DataError, OutputError, UsageError
 from transduce.text.corpus import open_pairs
-from transduce.text.files import BYTE_ORDER_MARK, LONGEST_LINE, not_text
+from transduce.text.files import BYTE_ORDER_MARK, LONGEST_LINE, detect_binary
 
 # Bytes of standard input that are translated together: few at first, so that they appear at once.
 READ_FIRST, READ_MOST = 1 << 11, 1 << 16
@@ -255,7 +255,7 @@ def is_waiting(file: BinaryIO) -> bool:
 def _decode(line: bytes, number: int, is_cut: bool = False) -> Line:
     notes, flags = [], ["cut"] if is_cut else []
     line = line.removesuffix(b"\r")
-    if number == 1 and (what := not_text(line)):
+    if number == 1 and (what := detect_binary(line)):
         say(f"standard input {what}")
     if number == 1 and line.startswith(BYTE_ORDER_MARK):
         line = line.removeprefix(BYTE_ORDER_MARK)

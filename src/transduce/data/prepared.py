@@ -17,7 +17,7 @@ from transduce.data.shards import MANIFEST, check_files, find_manifest, finish
 from transduce.errors import OutputError, StorageError
 from transduce.model_folder import SOURCE_VOCABULARY, TARGET_VOCABULARY, WORDS
 from transduce.storage import replace_file, sha256, to_json
-from transduce.text.corpus import Pair, changed_files
+from transduce.text.corpus import Pair, describe_changes
 from transduce.text.files import Fingerprint
 from transduce.text.vocabulary import Vocabulary
 
@@ -58,7 +58,7 @@ def find_prepared(folder: Path, inputs: Inputs) -> dict[str, Any] | None:
 
 def check_same_inputs(run: Path, before: Inputs, inputs: Inputs) -> None:
     """A run that has begun goes on with the same corpus; another one is refused, with the list of what differs."""
-    changed = changed_files(before["files"], inputs["files"])
+    changed = describe_changes(before["files"], inputs["files"])
     changed += differences(before, {section: inputs[section] for section in ("text", "data")})
     if before["keep_text"] != inputs["keep_text"]:
         changed.append("text.dropout was switched on or off")

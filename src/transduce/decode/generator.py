@@ -14,7 +14,7 @@ from transduce.decode.search import Rows
 from transduce.errors import ModelError
 from transduce.model import LanguageModel
 from transduce.model_folder import ModelFolder
-from transduce.text.normalize import normalise
+from transduce.text.normalize import normalize
 from transduce.text.vocabulary import EOS, SOS
 
 UNFINISHED = "\ufffd"  # what the bytes of half a character decode to
@@ -80,7 +80,7 @@ class Generator:
 
     def context(self, prompt: str) -> list[int]:
         """What the model has read before it writes."""
-        return self.vocabulary.encode(normalise(prompt, self.folder.config.text.normalization)) or [
+        return self.vocabulary.encode(normalize(prompt, self.folder.config.text.normalization)) or [
             SOS
         ]
 
@@ -126,7 +126,7 @@ class Generator:
                 yield piece.id
 
         text = "".join(until(self._texts(ids()), stop))
-        pieces = tuple(self.vocabulary.piece(piece.id) for piece in drawn)
+        pieces = tuple(self.vocabulary.token(piece.id) for piece in drawn)
         log_probs = tuple(piece.log_prob for piece in drawn)
         return Generation(prompt, text, pieces, log_probs, slid=len(context) > self.window)
 

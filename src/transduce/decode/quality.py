@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from transduce.text.terms import TOKEN
+from transduce.text.terms import PHRASE_WORD
 
 LOWEST = math.log(0.2)  # the mean log-probability of a piece, below which a translation is a guess
 MOST_RATIO, SLACK = (
@@ -43,8 +43,8 @@ def has_repetition(ids: Sequence[int]) -> bool:
 def is_copy(source: str, text: str) -> bool:
     """Whether the source was written down instead of being translated; a single word may be a name."""
     source, text = source.casefold(), text.casefold()
-    first, written = TOKEN.search(source), TOKEN.search(text)
+    first, written = PHRASE_WORD.search(source), PHRASE_WORD.search(text)
     if first is None or written is None or first[0] != written[0]:  # nearly always
         return False
-    words = TOKEN.findall(source)
-    return words == TOKEN.findall(text) and sum(word.isalpha() for word in words) > 1
+    words = PHRASE_WORD.findall(source)
+    return words == PHRASE_WORD.findall(text) and sum(word.isalpha() for word in words) > 1

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from transduce.decode.search import NEVER, Rows, Rule
 from transduce.decode.words import Words
-from transduce.text.terms import TOKEN, is_word_character
+from transduce.text.terms import PHRASE_WORD, is_word_character
 from transduce.text.vocabulary import PAD, SOS, UNKNOWN
 
 LogProbs = Float[Tensor, "row vocab"]
@@ -102,7 +102,7 @@ def forbid(phrases: Sequence[str], words: Words) -> Rule:
 
 def _spaced(phrase: str) -> list[str]:
     """A phrase with and without a space on either side of its signs."""
-    words = TOKEN.findall(phrase.casefold())
+    words = PHRASE_WORD.findall(phrase.casefold())
     between = [
         (" ",) if is_word_character(a[-1]) and is_word_character(b[0]) else ("", " ")
         for a, b in pairwise(words)

@@ -21,9 +21,9 @@ from transduce.decode.words import RequiredTerm
 from transduce.errors import DataError, ModelError, UsageError
 from transduce.log import Log
 from transduce.model_folder import ModelFolder
-from transduce.text.normalize import CONTROL, LONE_SURROGATE, normalise, words_of
-from transduce.text.segments import Segment, split
-from transduce.text.terms import Found, Glossary, Term, contains, protected
+from transduce.text.normalize import CONTROL_CHARACTERS, LONE_SURROGATE, normalize, split_words
+from transduce.text.segments import Segment, split_text
+from transduce.text.terms import Glossary, Term, TermMatch, contains_phrase, find_protected
 
 if TYPE_CHECKING:
     import transduce.decode.engines.torch
@@ -311,7 +311,7 @@ class Translator:
 
     def clean(self, text: str) -> str:
         """A text as the model reads it: normalised, and whole characters only."""
-        return LONE_SURROGATE.sub("\ufffd", normalise(text, self.folder.config.text.normalization))
+        return LONE_SURROGATE.sub("\ufffd", normalize(text, self.folder.config.text.normalization))
 
     def max_source_tokens(self) -> int:
         """Pieces of a source that the model can take: no more than it was trained on, nor than it has positions for."""
@@ -324,7 +324,7 @@ class Translator:
         return (
             ()
             if words is None
-            else tuple(dict.fromkeys(word for word in words_of(text) if word not in words))
+            else tuple(dict.fromkeys(word for word in split_words(text) if word not in words))
         )
 
     def unknown_characters(self, text: str) -> tuple[str, ...]:
@@ -376,7 +376,7 @@ class Translator:
             if not text.strip():
                 segments = []
             elif not 0 < len(whole) <= most:
-                segments = split(text, most, self._measure)
+                segments = split_text(text, most, self._measure)
                 encoded = self._encode([segment.text for segment in segments])
             parts: list[Part] = []
             for segment, ids in zip(segments, encoded, strict=bool(segments)):
@@ -397,7 +397,7 @@ class Translator:
                 ]
                 free = [
                     each
-                    for each in (protected(segment.text) if options.protect else ())
+                    for each in (find_protected(segment.text) if options.protect else ())
                     if not _overlaps(each, found)
                 ]
                 found += free  # what the glossary has is seen to already
@@ -410,13 +410,15 @@ class Translator:
             yield parts
 
     def _spell(
-        self, text: str, found: Sequence[Found], options: TranslateOptions
+        self, text: str, found: Sequence[TermMatch], options: TranslateOptions
     ) -> tuple[RequiredTerm, ...]:
         """How terms may be written, and which pieces they come from; one that holds a forbidden word cannot be had."""
         wanted = []
         for term, start, end in found:
             possible = [
-                t for t in term.targets if not any(contains(t, bad) for bad in options.forbid)
+                t
+                for t in term.targets
+                if not any(contains_phrase(t, bad) for bad in options.forbid)
             ]
             phrases = [phrase for target in possible if (phrase := self.clean(target).strip())]
             if phrases:
@@ -478,7 +480,7 @@ class Translator:
             for each, part in zip(texts, parts, strict=True)
             for term in part.terms
             if not any(
-                contains(each, self.clean(target))
+                contains_phrase(each, self.clean(target))
                 and (self.clean(target) in each or not term.is_verbatim)
                 for target in term.targets
             )
@@ -487,7 +489,7 @@ class Translator:
         notes = {
             "blank": not parts,
             "split": len(parts) > 1,
-            "control_characters": clean != source and CONTROL.search(source) is not None,
+            "control_characters": clean != source and CONTROL_CHARACTERS.search(source) is not None,
             "unseen_words": unseen,
         }
         source_ids = [i for sentence in sentences for i in sentence.ids]
@@ -567,7 +569,7 @@ class Translator:
         return replace(
             translation,
             pieces=tuple(
-                self.target_vocabulary.piece(i) for _, target, _ in scored for i in target
+                self.target_vocabulary.token(i) for _, target, _ in scored for i in target
             ),
             token_scores=tuple(p for _, _, each in scored for p in each.log_probs),
             alignment=pharaoh(links),
@@ -581,7 +583,7 @@ def _changed(config: DecodeConfig, **changes: Any) -> DecodeConfig:
     return resolve({"decode": {**config.model_dump(), **given}}).decode
 
 
-def _overlaps(one: Found, others: Sequence[Found]) -> bool:
+def _overlaps(one: TermMatch, others: Sequence[TermMatch]) -> bool:
     return any(one.start < other.end and other.start < one.end for other in others)
 
 

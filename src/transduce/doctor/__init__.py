@@ -5,7 +5,7 @@ sides. `examination` puts them together, for the whole corpus or for a quick loo
 """
 
 from transduce.doctor.clean import why_no_copy, write_clean
-from transduce.doctor.examination import Diagnosis, Example, Finding, examine, quick_look
+from transduce.doctor.examination import Diagnosis, Example, Finding, check_sample, examine
 from transduce.doctor.faults import FAULTS, Fault
 
 __all__ = [
@@ -14,8 +14,8 @@ __all__ = [
     "Example",
     "Fault",
     "Finding",
+    "check_sample",
     "examine",
-    "quick_look",
     "why_no_copy",
     "write_clean",
 ]

@@ -9,7 +9,7 @@ from transduce.doctor import faults
 from transduce.doctor.repeats import near_key
 from transduce.text.corpus import Pair
 from transduce.text.files import REPLACEMENT
-from transduce.text.normalize import CONTROL
+from transduce.text.normalize import CONTROL_CHARACTERS
 
 MOST_WORDS = 250
 MOST_CHARACTERS = 2000
@@ -111,7 +111,7 @@ def has_markup(pair: Pair) -> str | None:
 def has_control_characters(pair: Pair) -> str | None:
     """Codes below 32 and 127, but for tab, vertical tab, form feed and carriage return."""
     for side, text in (("source", pair.source), ("target", pair.target)):
-        if not text.isprintable() and (found := CONTROL.search(text)):
+        if not text.isprintable() and (found := CONTROL_CHARACTERS.search(text)):
             return f"{side}: U+{ord(found[0]):04X}"
     return None
 

@@ -14,7 +14,7 @@ from transduce.doctor.repeats import Note
 from transduce.errors import OutputError, UsageError
 from transduce.text.corpus import Languages, Pair, PairFiles, PairSource, PairTables
 from transduce.text.files import PACKED
-from transduce.text.normalize import CONTROL
+from transduce.text.normalize import CONTROL_CHARACTERS
 
 LOG = "dropped.jsonl"
 
@@ -116,6 +116,6 @@ def _writer(names: dict[str, tuple[str, str]], files: dict[str, TextIO]) -> Visi
             files[LOG].write(json.dumps(row, ensure_ascii=False) + "\n")
             return
         for name, text in zip(names[part.name], (pair.source, pair.target), strict=True):
-            files[name].write(CONTROL.sub("", text).rstrip("\r") + "\n")
+            files[name].write(CONTROL_CHARACTERS.sub("", text).rstrip("\r") + "\n")
 
     return visit

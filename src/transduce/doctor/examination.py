@@ -22,7 +22,7 @@ from transduce.doctor.measure import (
 from transduce.doctor.repeats import HeldOut, Note, Repeats, keys_of
 from transduce.text.corpus import Languages, Pair, PairFiles, PairSource
 from transduce.text.drift import find_drifts
-from transduce.text.files import name_of, read_lines
+from transduce.text.files import display_name, read_lines
 
 MOST_EXAMPLES = 5
 MOST_SEEN = 10_000  # pairs of a quick look
@@ -238,7 +238,10 @@ def _unequal(measured: Measured) -> Unequal:
     assert isinstance(measured.part, PairFiles), "a table has two sides of equal length"
     part = measured.part
     return Unequal(
-        name_of(part.sources[0]), name_of(part.targets[0]), measured.n_source, measured.n_target
+        display_name(part.sources[0]),
+        display_name(part.targets[0]),
+        measured.n_source,
+        measured.n_target,
     )
 
 
@@ -251,7 +254,7 @@ def _misaligned(measured: Measured) -> list[range]:
     return [range(drift.line - MARGIN, end + MARGIN) for drift, end in stretches if drift.shift]
 
 
-def quick_look(pairs: Iterable[Pair], languages: Languages | None = None) -> list[str]:
+def check_sample(pairs: Iterable[Pair], languages: Languages | None = None) -> list[str]:
     """Warnings about the first 10,000 pairs, before training, a line each; none if nothing is alarming.
 
     Lines are counted from 1 as they come. A fault is alarming from the share on that its `Fault` states.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from transduce.doctor.checks import MOST_CHARACTERS, SLACK
 from transduce.text.corpus import PairFiles, PairSource, PairTables
 from transduce.text.drift import Drift, find_drifts
-from transduce.text.files import has_mark, name_of, read_lines
+from transduce.text.files import display_name, has_mark, read_lines
 
 MOST_MEASURED = 2_000_000  # lines of a file whose lengths are kept
 AROUND = 3  # lines shown before and after a drift
@@ -117,7 +117,7 @@ def measure(part: PairSource) -> Measured:
             np.minimum(b[:n], MOST_CHARACTERS), minlength=MOST_CHARACTERS + 1
         ),
         ratios=_count_ratios(a[:trusted], b[:trusted]),
-        marked=tuple(name_of(path) for path in files_of(part) if has_mark(path)),
+        marked=tuple(display_name(path) for path in files_of(part) if has_mark(path)),
     )
 
 

@@ -20,8 +20,8 @@ from transduce.errors import MissingInputError, UsageError
 from transduce.evaluation import metrics as evaluate
 from transduce.evaluation.metrics import Compared
 from transduce.evaluation.test_sets import read_test_set, search_settings, translate, warn_of_text
-from transduce.text.files import name_of, read_lines
-from transduce.text.normalize import words_of
+from transduce.text.files import display_name, read_lines
+from transduce.text.normalize import split_words
 
 SURE = 0.05  # a difference is taken for one if both tests give less
 RUN = 3  # words on end that the overlap with a training text is measured in
@@ -106,7 +106,9 @@ def compare_systems(
             searches[name] = search_settings(translator)
             outputs[name] = translate(translator, texts or (), what=f"{name}: ")
     systems = {name: outputs[name] for name in named}
-    warn_of_text([*systems.items(), *zip(map(name_of, references), right, strict=True)], tokenize)
+    warn_of_text(
+        [*systems.items(), *zip(map(display_name, references), right, strict=True)], tokenize
+    )
     with console.status("resampling"):
         compared = evaluate.compare(systems, *right, tokenize=tokenize)
         kinds = kinds_of_sentences(texts, right[0], training, rare)
@@ -158,7 +160,7 @@ def kinds_of_sentences(
     """
     sides = {"source": source, "reference": reference}
     side = "source" if source is not None else "reference"
-    lengths = [len(words_of(line)) for line in sides[side] or ()]
+    lengths = [len(split_words(line)) for line in sides[side] or ()]
     ordered = sorted(lengths)
     ends = sorted({ordered[len(ordered) * (i + 1) // N_LENGTHS - 1] for i in range(N_LENGTHS)})
     starts = [ordered[0], *(end + 1 for end in ends[:-1])]
@@ -171,7 +173,7 @@ def kinds_of_sentences(
         [bisect_left(ends, length) for length in lengths],
     )
     for side, path in training.items():
-        lines = [words_of(line) for line in sides[side] or ()]
+        lines = [split_words(line) for line in sides[side] or ()]
         counts, runs, whole = _seen(lines, read_lines(path))
         n_rare = [sum(counts[word] <= rare for word in set(line)) for line in lines]
         name = f"rare words in the {side} ({rare} times or less in training)"
@@ -198,7 +200,7 @@ def _seen(
     counts: Counter[str] = Counter()
     runs, met = set(), set()
     for text in training:
-        line = words_of(text)
+        line = split_words(text)
         counts.update(word for word in line if word in words)
         runs |= _runs(line) & wanted
         met |= {tuple(line)} & whole

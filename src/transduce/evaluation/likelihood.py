@@ -18,7 +18,7 @@ from transduce.evaluation.metrics import Score
 from transduce.model import LanguageModel, Transformer
 from transduce.model.cache import Cache
 from transduce.model.cross_entropy import projected_loss
-from transduce.text.normalize import normalise
+from transduce.text.normalize import normalize
 from transduce.text.running_text import read_document
 from transduce.text.vocabulary import PAD, Vocabulary
 
@@ -107,7 +107,7 @@ def score_text(model: Path, file: Path) -> tuple[Sequence[Score], Mapping[str, A
     not longer than the window of the model.
     """
     generator = load_generator(model)
-    text = normalise("\n".join(read_document(file)), generator.folder.config.text.normalization)
+    text = normalize("\n".join(read_document(file)), generator.folder.config.text.normalization)
     ids = encode_text([text], generator.vocabulary)
     if len(ids) <= generator.window:
         raise DataError(

@@ -17,8 +17,8 @@ from transduce.evaluation import likelihood
 from transduce.evaluation import metrics as evaluate
 from transduce.evaluation.metrics import Score
 from transduce.text.corpus import Pair
-from transduce.text.files import STDIN, check_stdin_is_read_once, keep_stdin, name_of, read_lines
-from transduce.text.tokenized import has_capitals, is_lower_case, looks_ordinary, looks_tokenised
+from transduce.text.files import STDIN, check_stdin_used_once, display_name, read_lines, spool_stdin
+from transduce.text.tokenized import has_capitals, is_lower_case, looks_tokenized, looks_untokenized
 
 MOST_NAMED = 5  # blank lines that a message names
 
@@ -42,7 +42,8 @@ def score_model(
     translator = load_translator(model)
     found = translate(translator, texts, asked)
     warn_of_text(
-        [("the translation", found), *zip(map(name_of, references), right, strict=True)], tokenize
+        [("the translation", found), *zip(map(display_name, references), right, strict=True)],
+        tokenize,
     )
     fields = search_settings(translator, asked)
     scores = evaluate.corpus_scores(found, *right, tokenize=tokenize)
@@ -82,7 +83,7 @@ def score_hypothesis(
     evaluate.make_metrics(tokenize)  # as above
     right, [found] = read_test_set(references, [hypothesis])
     warn_of_text(
-        [*zip(map(name_of, [hypothesis, *references]), [found, *right], strict=True)], tokenize
+        [*zip(map(display_name, [hypothesis, *references]), [found, *right], strict=True)], tokenize
     )
     scores = evaluate.corpus_scores(found, *right, tokenize=tokenize)
     print_scores([*scores, evaluate.exact_match(found, *right)], as_json)
@@ -131,19 +132,19 @@ def read_test_set(
     references: Sequence[Path], others: Sequence[Path]
 ) -> tuple[list[list[str]], list[list[str]]]:
     """The lines of references and of what belongs to them: equally many, and no reference without text. `-` is standard input."""
-    check_stdin_is_read_once(references, others)
+    check_stdin_used_once(references, others)
     references, others = (
-        [keep_stdin() if path == STDIN else path for path in paths]
+        [spool_stdin() if path == STDIN else path for path in paths]
         for paths in (references, others)
     )
     lines = [list(read_lines(path)) for path in (*references, *others)]
-    first = name_of(references[0])
+    first = display_name(references[0])
     if not lines[0]:
         raise DataError(f"{first} has no line: wanted the right translations, one a line")
     for path, each in zip((*references, *others), lines, strict=True):
         if len(each) != len(lines[0]):
             raise DataError(
-                f"{name_of(path)} has {len(each):,} lines, {first} has {len(lines[0]):,}: "
+                f"{display_name(path)} has {len(each):,} lines, {first} has {len(lines[0]):,}: "
                 "line n of one must belong to line n of the other"
             )
     for path, each in zip(references, lines, strict=False):
@@ -155,7 +156,7 @@ def read_test_set(
         if blank:
             more = f" and {len(blank) - MOST_NAMED:,} more" if len(blank) > MOST_NAMED else ""
             raise DataError(
-                f"{name_of(path)}, line {', '.join(blank[:MOST_NAMED])}{more}: a blank reference, against which everything "
+                f"{display_name(path)}, line {', '.join(blank[:MOST_NAMED])}{more}: a blank reference, against which everything "
                 "is wrong; write the right translation, or leave that line out of every file"
             )
     return lines[: len(references)], lines[len(references) :]
@@ -165,12 +166,12 @@ def warn_of_text(named: Sequence[tuple[str, Sequence[str]]], tokenize: str) -> N
     """Say what would make a score wrong: text that is tokenised when it should not be, or the reverse, or capitals on one side, or
     nothing but short lines."""
     for name, lines in named:
-        if tokenize != "none" and (sign := looks_tokenised(lines)):
+        if tokenize != "none" and (sign := looks_tokenized(lines)):
             say(
                 f"warning: {name} looks tokenised ({sign}): BLEU will be wrong; detokenise it, or give --tokenize none "
                 "and compare the number with its like only"
             )
-        if tokenize == "none" and (sign := looks_ordinary(lines)):
+        if tokenize == "none" and (sign := looks_untokenized(lines)):
             say(
                 f"warning: {name} does not look tokenised ({sign}): with --tokenize none BLEU will be wrong; "
                 "leave the option out, or tokenise every file"

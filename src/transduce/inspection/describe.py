@@ -41,7 +41,7 @@ def describe(
         **sides,
         "model": shape,
         "steps": steps(tensors["logits"].float(), chosen, vocabulary, N_TOP),
-        "vocabulary": [vocabulary.piece(i) for i in range(len(vocabulary))],
+        "vocabulary": [vocabulary.token(i) for i in range(len(vocabulary))],
         "neurons": _neurons(folder.model, vocabulary, tensors),
     }
 
@@ -59,7 +59,7 @@ def steps(
         found.append(
             {
                 "chosen": piece,
-                "top": [[i, vocabulary.piece(i), logit, p] for i, logit, p in listed],
+                "top": [[i, vocabulary.token(i), logit, p] for i, logit, p in listed],
                 "entropy": float(-(probs * probs.clamp(min=1e-12).log()).sum()),
                 "rank": int((probs > probs[piece]).sum()),
             }
@@ -70,7 +70,7 @@ def steps(
 def _side(ids: list[int], vocabulary: Vocabulary) -> dict[str, Any]:
     words = iter(word_indices([i for i in ids if i not in (SOS, EOS)], vocabulary))
     numbers = [None if i in (SOS, EOS) else next(words) for i in ids]
-    return {"ids": ids, "pieces": [vocabulary.piece(i) for i in ids], "words": numbers}
+    return {"ids": ids, "pieces": [vocabulary.token(i) for i in ids], "words": numbers}
 
 
 def _near(ids: list[int], vocabulary: Vocabulary, model: Any) -> list[list[list[Any]]]:
@@ -79,7 +79,7 @@ def _near(ids: list[int], vocabulary: Vocabulary, model: Any) -> list[list[list[
     near = (unit[ids] @ unit.T).topk(min(N_NEAR + 1, len(unit)), dim=1)
     return [
         [
-            [vocabulary.piece(j), c]
+            [vocabulary.token(j), c]
             for j, c in zip(row.tolist(), cosines.tolist(), strict=True)
             if j != i
         ][:N_NEAR]
@@ -101,7 +101,7 @@ def _neurons(
         )
         found[f"dec.{i}.ff"] = [
             [
-                [n, a, [vocabulary.piece(w) for w in next(pushed)]]
+                [n, a, [vocabulary.token(w) for w in next(pushed)]]
                 for n, a in zip(row.tolist(), values.tolist(), strict=True)
             ]
             for row, values in zip(top.indices, top.values, strict=True)

@@ -36,11 +36,11 @@ def time_steps(translator: Translator, text: str, n_candidates: int = 4) -> list
     ):
         best = moment.log_probs[0, 0].topk(n_candidates)
         candidates = tuple(
-            Candidate(vocabulary.piece(i), p)
+            Candidate(vocabulary.token(i), p)
             for i, p in zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
         )
-        read = tuple(vocabulary.piece(i) for i in moment.rows.prefixes[0].tolist())
+        read = tuple(vocabulary.token(i) for i in moment.rows.prefixes[0].tolist())
         steps.append(
-            TimeStep(read, vocabulary.piece(int(moment.candidates.piece[0, 0])), candidates)
+            TimeStep(read, vocabulary.token(int(moment.candidates.piece[0, 0])), candidates)
         )
     return steps

@@ -41,7 +41,7 @@ from transduce.inspection.tree import search
 from transduce.model import Transformer
 from transduce.model.weights import shared_copy
 from transduce.storage import replace_file, sha256
-from transduce.text.normalize import LONE_SURROGATE, normalise
+from transduce.text.normalize import LONE_SURROGATE, normalize
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
 FORMAT = 1
@@ -196,7 +196,7 @@ def trace(
             raise UsageError(
                 "a language model reads the text and searches nothing: leave out the beam and 'force'"
             )
-        target = worker.vocabulary.encode(normalise(changed, folder.config.text.normalization))
+        target = worker.vocabulary.encode(normalize(changed, folder.config.text.normalization))
         check_length(target, min(MOST_PIECES, worker.window - 1), "the text", worker.vocabulary)
     target = [SOS, *target]
     check_rows(edits, {"src": len(source), "tgt": len(target)})

@@ -98,7 +98,7 @@ def _grow(
                     "parent": rows[beam],
                     "step": step,
                     "id": piece,
-                    "piece": vocabulary.piece(piece),
+                    "piece": vocabulary.token(piece),
                     "log_prob": score - sums[beam],
                     "score": score,
                     "normalised": score / penalty(step + 1),

@@ -34,7 +34,7 @@ class BpeDropout:
         ids: list[int] = []
         for word in WORD.findall(SPACE + text.replace(" ", SPACE)) if text else ():
             for symbol in self._cut(word, dropout, random):
-                ids += self._vocabulary.ids_of_piece(symbol)
+                ids += self._vocabulary.encode_piece(symbol)
         return ids
 
     def _cut(self, word: str, dropout: float, random: Random) -> Symbols:

@@ -19,10 +19,10 @@ from transduce.text.drift import likely_drift
 from transduce.text.files import (
     Errors,
     Fingerprint,
-    bare_suffixes,
+    content_suffixes,
+    display_name,
     find_files,
     fingerprint_of,
-    name_of,
     read_lines,
 )
 from transduce.text.normalize import LONE_SURROGATE
@@ -61,7 +61,7 @@ class PairFiles:
     def name(self) -> str:
         """The names of the first two files."""
         more = f" and {len(self.sources) - 1} more" if len(self.sources) > 1 else ""
-        return f"{name_of(self.sources[0])} and {name_of(self.targets[0])}{more}"
+        return f"{display_name(self.sources[0])} and {display_name(self.targets[0])}{more}"
 
     @property
     def languages(self) -> Languages | None:
@@ -95,7 +95,7 @@ class PairTables:
     @property
     def name(self) -> str:
         """The names of the files."""
-        return ", ".join(map(name_of, self.paths))
+        return ", ".join(map(display_name, self.paths))
 
     @property
     def languages(self) -> Languages | None:
@@ -107,7 +107,7 @@ class PairTables:
     def read(self, errors: Errors = "strict") -> Iterator[Pair]:
         """All pairs in order."""
         for path in self.paths:
-            is_json = ".jsonl" in bare_suffixes(path)[-1:]
+            is_json = ".jsonl" in content_suffixes(path)[-1:]
             for number, line in enumerate(read_lines(path, errors), start=1):
                 yield (
                     from_json(line, self.fields, path, number, errors)
@@ -130,7 +130,7 @@ class PairList:
 
     def read(self, errors: Errors = "strict") -> Iterator[Pair]:
         """All pairs in order, each side as one line."""
-        return (Pair(one_line(pair.source), one_line(pair.target)) for pair in self.pairs)
+        return (Pair(join_lines(pair.source), join_lines(pair.target)) for pair in self.pairs)
 
     def fingerprint(self) -> Fingerprint:
         """Of all pairs together."""
@@ -158,7 +158,7 @@ def open_pairs(
         return PairTables(find_files(pairs), fields)
     sources, targets = find_files(source), find_files(target)
     for path in (*sources, *targets):
-        if set(bare_suffixes(path)[-1:]) & set(TABLES) and not (sources and targets):
+        if set(content_suffixes(path)[-1:]) & set(TABLES) and not (sources and targets):
             raise UsageError(f"{path} holds both sides: give it by --pairs {path}")
     if not sources or not targets:
         raise UsageError("give both --source and --target, or --pairs with both sides in one file")
@@ -180,7 +180,7 @@ def unequal(source: Path, target: Path) -> DataError:
     ]
     drift = likely_drift(*lengths) if max(map(len, lengths)) <= MOST_COMPARED else None
     near = f" They most likely drift apart near line {drift:,}." if drift is not None else ""
-    counts = f"{name_of(source)} has {len(lengths[0]):,} lines, {name_of(target)} has {len(lengths[1]):,}"
+    counts = f"{display_name(source)} has {len(lengths[0]):,} lines, {display_name(target)} has {len(lengths[1]):,}"
     return DataError(
         f"{counts}: line n of one must be the translation of line n of the other.{near} transduce doctor shows the place"
     )
@@ -197,7 +197,9 @@ def from_tsv(line: str, path: Path, number: int) -> Pair:
             if line.lstrip().startswith("{")
             else ""
         )
-        raise DataError(f"{name_of(path)}, line {number}: no tab; wanted source, tab, target{hint}")
+        raise DataError(
+            f"{display_name(path)}, line {number}: no tab; wanted source, tab, target{hint}"
+        )
     return Pair(columns[0], columns[1])
 
 
@@ -213,7 +215,7 @@ def from_json(
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{name_of(path)}, line {number}: not valid JSON: {error}") from None
+        raise DataError(f"{display_name(path)}, line {number}: not valid JSON: {error}") from None
     if isinstance(row, dict) and isinstance(row.get("translation"), dict):
         row = row["translation"]
     wanted = fields or ("source", "target")
@@ -222,19 +224,19 @@ def from_json(
             f"the fields {', '.join(row)}" if isinstance(row, dict) else f"a {type(row).__name__}"
         )
         raise DataError(
-            f"{name_of(path)}, line {number}: {found}, wanted text in {wanted[0]!r} and {wanted[1]!r}; "
+            f"{display_name(path)}, line {number}: {found}, wanted text in {wanted[0]!r} and {wanted[1]!r}; "
             "name yours by --fields SOURCE,TARGET"
         )
     for field in wanted:
         if errors == "strict" and (half := LONE_SURROGATE.search(row[field])):
             raise DataError(
-                f"{name_of(path)}, line {number}: {field!r} holds half of a surrogate pair (U+{ord(half[0]):04X}), which is no "
-                "character; leave such lines out: transduce doctor --write"
+                f"{display_name(path)}, line {number}: {field!r} holds half of a surrogate pair (U+{ord(half[0]):04X}), which is "
+                "no character; leave such lines out: transduce doctor --write"
             )
-    return Pair(one_line(row[wanted[0]]), one_line(row[wanted[1]]))
+    return Pair(join_lines(row[wanted[0]]), join_lines(row[wanted[1]]))
 
 
-def one_line(text: str) -> str:
+def join_lines(text: str) -> str:
     """A text without line feeds, which JSON or a program may have put into it: a sentence of a pair has none."""
     return text.replace("\r\n", " ").replace("\n", " ") if "\n" in text else text
 
@@ -244,14 +246,14 @@ def languages_of(source: Path, target: Path) -> Languages | None:
     found = [
         LANGUAGE.fullmatch(suffix)
         for path in (source, target)
-        for suffix in bare_suffixes(path)[-1:]
+        for suffix in content_suffixes(path)[-1:]
     ]
     if len(found) == 2 and found[0] and found[1] and found[0][1] != found[1][1]:
         return found[0][1], found[1][1]
     return None
 
 
-def changed_files(before: Fingerprint, after: Fingerprint) -> list[str]:
+def describe_changes(before: Fingerprint, after: Fingerprint) -> list[str]:
     """What differs between two fingerprints, a line each."""
     old, new = ({(side, name): digest for side, name, digest in each} for each in (before, after))
     changed = [

@@ -57,9 +57,9 @@ def find_files(patterns: Iterable[str | Path]) -> tuple[Path, ...]:
     for pattern in patterns:
         path = Path(pattern)
         if path == STDIN:
-            found.append(keep_stdin())
+            found.append(spool_stdin())
         elif path.is_fifo():  # such as bash makes of <(command)
-            found.append(keep_pipe(path))
+            found.append(spool_pipe(path))
         elif not path.exists() and glob.has_magic(str(pattern)):
             matches = sorted(glob.glob(str(pattern), recursive=True))
             if not matches:
@@ -71,13 +71,13 @@ def find_files(patterns: Iterable[str | Path]) -> tuple[Path, ...]:
 
 
 @cache
-def keep_stdin() -> Path:
+def spool_stdin() -> Path:
     """Standard input as a temporary file, for what must be read more than once; removed when the program ends."""
     return _keep(sys.stdin.buffer, "stdin", "standard input")
 
 
 @cache
-def keep_pipe(path: Path) -> Path:
+def spool_pipe(path: Path) -> Path:
     """A named pipe as a temporary file: what comes out of it comes once."""
     with path.open("rb") as pipe:
         return _keep(pipe, path.name, str(path))
@@ -92,12 +92,12 @@ def _keep(file: BinaryIO, file_name: str, name: str) -> Path:
     return folder / file_name
 
 
-def name_of(path: Path) -> str:
+def display_name(path: Path) -> str:
     """What people call a file: by its path, or by where its content came from. Bytes that are not UTF-8 become their escapes."""
     return _KEPT.get(path) or os.fsencode(path).decode(errors="backslashreplace")
 
 
-def bare_suffixes(path: Path) -> list[str]:
+def content_suffixes(path: Path) -> list[str]:
     """The suffixes of a file without that of its packing: `train.de.gz` has `.de`."""
     suffixes = path.suffixes
     return suffixes[:-1] if suffixes and suffixes[-1] in PACKED else suffixes
@@ -113,8 +113,8 @@ def read_lines(path: Path, errors: Errors = "strict") -> Iterator[str]:
                 yield line.decode(errors="replace")
                 continue
             raise DataError(
-                f"{name_of(path)}, line {number}: byte {error.start + 1} of the line (0x{line[error.start]:02x}) is not UTF-8; "
-                "convert the file, for example: iconv -f latin1 -t utf-8; or leave such lines out: transduce doctor --write"
+                f"{display_name(path)}, line {number}: byte {error.start + 1} of the line (0x{line[error.start]:02x}) is not "
+                "UTF-8; convert the file, for example: iconv -f latin1 -t utf-8; or leave such lines out: transduce doctor --write"
             ) from None
 
 
@@ -138,11 +138,11 @@ def read_raw_lines(path: Path) -> Iterator[bytes]:
             number = 0
             while line := file.readline(LONGEST_LINE + 1):
                 number += 1
-                if number == 1 and (what := not_text(line)):
-                    raise DataError(f"{name_of(path)} {what}")
+                if number == 1 and (what := detect_binary(line)):
+                    raise DataError(f"{display_name(path)} {what}")
                 if len(line) > LONGEST_LINE:
                     raise DataError(
-                        f"{name_of(path)}, line {number}: longer than {LONGEST_LINE >> 20} MB without a line feed; "
+                        f"{display_name(path)}, line {number}: longer than {LONGEST_LINE >> 20} MB without a line feed; "
                         "if this is text, break it into lines, for example with fold -s"
                     )
                 if number == 1:
@@ -150,10 +150,12 @@ def read_raw_lines(path: Path) -> Iterator[bytes]:
                 yield line.removesuffix(b"\n").removesuffix(b"\r")
     except EOFError:
         raise DataError(
-            f"{name_of(path)} ends too early: the packed file is truncated; copy it again"
+            f"{display_name(path)} ends too early: the packed file is truncated; copy it again"
         ) from None
     except (zlib.error, lzma.LZMAError, zstd.ZstdError, gzip.BadGzipFile) as error:
-        raise DataError(f"{name_of(path)} cannot be unpacked as {path.suffix}: {error}") from None
+        raise DataError(
+            f"{display_name(path)} cannot be unpacked as {path.suffix}: {error}"
+        ) from None
 
 
 def unpack(path: Path) -> BinaryIO:
@@ -170,7 +172,7 @@ def has_mark(path: Path) -> bool:
         return file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK
 
 
-def not_text(start: bytes) -> str | None:
+def detect_binary(start: bytes) -> str | None:
     """What a file is instead of UTF-8 text, told by its first line, and what to do; None if it may be text."""
     encoding = _encoding(start)
     if encoding is not None:
@@ -203,10 +205,10 @@ def sha256_of_file(path: Path) -> str:
 
 def fingerprint_of(side: str, paths: Sequence[Path]) -> Fingerprint:
     """What files hold, in order: which side they are, their names, their SHA-256."""
-    return [[side, name_of(path), sha256_of_file(path)] for path in paths]
+    return [[side, display_name(path), sha256_of_file(path)] for path in paths]
 
 
-def check_stdin_is_read_once(*options: Sequence[str | Path]) -> None:
+def check_stdin_used_once(*options: Sequence[str | Path]) -> None:
     """Standard input can serve one option only."""
     if sum(Path(path) == STDIN for paths in options for path in paths) > 1:
         raise UsageError("standard input (-) can be read once only: give files for the others")

@@ -10,15 +10,15 @@ WORD = re.compile(r"\w+|[^\w\s]")
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 MOST_MARKS = 1000  # combining marks on one letter that are put in order together
 # Never part of a text; tab, vertical tab, form feed, carriage return and U+0085 may be, and stay.
-CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
+CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
 
 
-def normalise(text: str, form: Normalization) -> str:
+def normalize(text: str, form: Normalization) -> str:
     """A text in Unicode's normal form C or KC, without control characters; `none` leaves it as it is."""
     if form == "none":
         return text
     if not text.isprintable():
-        text = CONTROL.sub("", text)
+        text = CONTROL_CHARACTERS.sub("", text)
     if text.isascii():
         return text
     name: Literal["NFC", "NFKC"] = "NFC" if form == "nfc" else "NFKC"
@@ -38,6 +38,6 @@ def _blocks(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words and signs of a text: how a translator tells which of them its training text did not have."""
     return WORD.findall(text)

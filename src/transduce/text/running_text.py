@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.errors import DataError
-from transduce.text.files import Fingerprint, fingerprint_of, name_of, read_lines
-from transduce.text.normalize import Normalization, normalise
+from transduce.text.files import Fingerprint, display_name, fingerprint_of, read_lines
+from transduce.text.normalize import Normalization, normalize
 from transduce.text.survey import SAMPLE
 
 # What stands before a line: nothing, the end of another document, or the end of the line before it.
@@ -57,15 +57,15 @@ def read_document(path: Path) -> Iterator[str]:
         is_blank = is_blank and not line.strip()
         yield line
     if is_blank:
-        raise DataError(f"{name_of(path)} holds no text to learn from")
+        raise DataError(f"{display_name(path)} holds no text to learn from")
 
 
-def text_rows(source: TextSource, form: Normalization) -> Iterator[tuple[str, str]]:
+def read_normalized_lines(source: TextSource, form: Normalization) -> Iterator[tuple[str, str]]:
     """All lines in their normal form, each with what stands before it."""
     before = FIRST
     for document in source.read():
         for line in document:
-            yield before, normalise(line, form)
+            yield before, normalize(line, form)
             before = NEXT_LINE
         before = NEXT_DOCUMENT
 
@@ -85,7 +85,7 @@ def survey_text(source: TextSource, form: Normalization) -> TextSurvey:
     chooser = random.Random(0)
     sample: list[str] = []
     n_documents = n_characters = n_lines = 0
-    for before, line in text_rows(source, form):
+    for before, line in read_normalized_lines(source, form):
         n_documents += before != NEXT_LINE
         n_characters += len(line) + (before == NEXT_LINE)
         n_lines += 1

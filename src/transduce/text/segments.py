@@ -23,7 +23,7 @@ class Segment(NamedTuple):
 Measure = Callable[[Sequence[str]], list[int]]  # the pieces of each of several texts
 
 
-def split(text: str, most: int, measure: Measure) -> list[Segment]:
+def split_text(text: str, most: int, measure: Measure) -> list[Segment]:
     """A text in parts of at most `most` pieces where that can be: only a run without any space may be longer.
 
     Sentences are parts of their own; clauses and words are put together again as far as they fit. The parts and their gaps

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from transduce.text.corpus import Pair
-from transduce.text.normalize import Normalization, normalise
+from transduce.text.normalize import Normalization, normalize
 
 SAMPLE = 250_000  # pairs, or lines of running text, that a vocabulary is learnt from
 MOST_VALID = 1000  # pairs split off for validation when nobody says how many
@@ -25,21 +25,21 @@ class Survey:
     valid: Sequence[Pair]
 
 
-def normal_pairs(pairs: Iterable[Pair], form: Normalization) -> Iterator[Pair]:
+def normalize_pairs(pairs: Iterable[Pair], form: Normalization) -> Iterator[Pair]:
     """Pairs in their normal form."""
     for pair in pairs:
-        source, target = normalise(pair.source, form), normalise(pair.target, form)
+        source, target = normalize(pair.source, form), normalize(pair.target, form)
         yield pair if source is pair.source and target is pair.target else Pair(source, target)
 
 
-def survey(pairs: Iterable[Pair], n_valid: int | None) -> Survey:
+def survey_pairs(pairs: Iterable[Pair], n_valid: int | None) -> Survey:
     """Read all pairs once, keeping a bounded number of them.
 
     Up to `n_valid` pairs (0: none; None: a twentieth, at most 1000) are chosen to validate on: those whose source has the smallest
     checksum, so that the choice does not depend on the order of the corpus. Pairs with one source stay together, so nothing is
     on both sides.
     """
-    candidates = Candidates(SPARE * (MOST_VALID if n_valid is None else n_valid))
+    candidates = ValidationCandidates(SPARE * (MOST_VALID if n_valid is None else n_valid))
     chooser = random.Random(0)
     sample: list[Pair] = []
     n_pairs = n_blank = 0
@@ -62,7 +62,7 @@ def survey(pairs: Iterable[Pair], n_valid: int | None) -> Survey:
     return Survey(n_pairs, n_blank, candidates.n_sources, kept, valid)
 
 
-class Candidates:
+class ValidationCandidates:
     """The pairs whose sources have the smallest checksums, so many sources and no more."""
 
     def __init__(self, most: int) -> None:

@@ -24,7 +24,7 @@ MARKS = "".join(
     for c in map(chr, range(1 << 16))
     if unicodedata.category(c)[0] == "M" and not re.match(f"[{UNSPACED}]", c)
 )
-TOKEN = re.compile(
+PHRASE_WORD = re.compile(
     rf"[{UNSPACED}]|(?:[^\W{UNSPACED}]|[{MARKS}])+|[^\w\s]"
 )  # a mark belongs to its letter
 PROTECTED = re.compile(
@@ -52,7 +52,7 @@ class Term:
         return self.targets == (self.source,)
 
 
-class Found(NamedTuple):
+class TermMatch(NamedTuple):
     """A term, and where its source stands in a text."""
 
     term: Term
@@ -80,9 +80,9 @@ class Glossary:
         for known in self._by_first.values():
             known.sort(key=lambda entry: -len(entry[0]))  # the longest phrase that fits wins
 
-    def find(self, text: str) -> Iterator[Found]:
+    def find(self, text: str) -> Iterator[TermMatch]:
         """The terms of a text, from left to right, each as often as it stands there; the case of letters does not matter."""
-        tokens = list(TOKEN.finditer(text))
+        tokens = list(PHRASE_WORD.finditer(text))
         words = [token[0].casefold() for token in tokens]
         i = 0
         while i < len(words):
@@ -93,7 +93,7 @@ class Glossary:
             )
             phrase, term = next(fitting, ([words[i]], None))
             if term is not None:
-                yield Found(term, tokens[i].start(), tokens[i + len(phrase) - 1].end())
+                yield TermMatch(term, tokens[i].start(), tokens[i + len(phrase) - 1].end())
             i += len(phrase)
 
 
@@ -124,7 +124,7 @@ def read_phrases(path: Path) -> list[str]:
     return phrases
 
 
-def protected(text: str) -> Iterator[Found]:
+def find_protected(text: str) -> Iterator[TermMatch]:
     """Words with digits, addresses and placeholders of a text, which are to survive as they are.
 
     Signs at the end belong to the sentence; a closing bracket only if it was not opened inside.
@@ -135,10 +135,10 @@ def protected(text: str) -> Iterator[Found]:
             kept[-1] in ")]" and kept.count(kept[-1]) > kept.count({")": "(", "]": "["}[kept[-1]])
         ):
             kept = kept[:-1]
-        yield Found(Term(kept, (kept,)), each.start(), each.start() + len(kept))
+        yield TermMatch(Term(kept, (kept,)), each.start(), each.start() + len(kept))
 
 
-def contains(text: str, phrase: str) -> bool:
+def contains_phrase(text: str, phrase: str) -> bool:
     """Whether a phrase stands in a text as whole words; the case of letters does not matter."""
     words, wanted = _words(text), _words(phrase)
     return any(words[i : i + len(wanted)] == wanted for i in range(len(words) - len(wanted) + 1))
@@ -153,4 +153,4 @@ def is_word_character(character: str) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    return [word.casefold() for word in TOKEN.findall(text)]
+    return [word.casefold() for word in PHRASE_WORD.findall(text)]

@@ -23,12 +23,12 @@ def has_capitals(lines: Sequence[str]) -> bool:
     return any(line.lower() != line for line in lines)
 
 
-def looks_tokenised(lines: Sequence[str]) -> str | None:
+def looks_tokenized(lines: Sequence[str]) -> str | None:
     """What a text has that tokenised text has, or None if it looks as people write."""
     return _found(TOKENISED, lines, SHARE_LOWER if is_lower_case(lines) else SHARE)
 
 
-def looks_ordinary(lines: Sequence[str]) -> str | None:
+def looks_untokenized(lines: Sequence[str]) -> str | None:
     """What a text has that tokenised text has not, or None."""
     return _found(ORDINARY, lines, SHARE)
 

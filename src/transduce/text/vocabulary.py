@@ -20,7 +20,7 @@ from transduce.text.normalize import LONE_SURROGATE
 
 Kind = Literal["bpe", "unigram", "char", "byte"]
 PAD, SOS, EOS, UNKNOWN = 0, 1, 2, 3
-SPECIAL_PIECES = ("[PAD]", "[SOS]", "[EOS]", "[UNK]")
+SPECIAL_TOKENS = ("[PAD]", "[SOS]", "[EOS]", "[UNK]")
 FEW = 8  # texts that are encoded one by one
 SPACE = "▁"  # U+2581, how SentencePiece writes a space inside a piece
 LONGEST_LEARNT = (
@@ -36,7 +36,7 @@ STAND_INS = (range(0xFDD0, 0xFDF0), range(0x100000, 0x10FFFE))
 
 
 class Vocabulary:
-    """The pieces of a language, or of two: immutable, made by `learn`, or from the bytes of a SentencePiece model."""
+    """The pieces of a language, or of two: immutable, made by `learn_vocabulary`, or from the bytes of a SentencePiece model."""
 
     def __init__(self, model: bytes, n_threads: int = -1) -> None:
         try:
@@ -47,9 +47,9 @@ class Vocabulary:
             raise ModelError(f"not a SentencePiece model: {error}") from None
         self.model = model
         found = tuple(self._processor.id_to_piece(i) for i in range(min(4, len(self))))
-        if found != SPECIAL_PIECES:
+        if found != SPECIAL_TOKENS:
             raise ModelError(
-                f"a SentencePiece model whose first pieces are {list(found)}, wanted {list(SPECIAL_PIECES)}: "
+                f"a SentencePiece model whose first pieces are {list(found)}, wanted {list(SPECIAL_TOKENS)}: "
                 "it was not made by transduce"
             )
 
@@ -84,26 +84,26 @@ class Vocabulary:
     def merge_ranks(self) -> dict[str, int]:
         """The pieces that BPE merges lead to, each with its rank: the merge of the lowest rank comes first."""
         normal = (
-            i for i in range(len(SPECIAL_PIECES), len(self)) if not self._processor.is_byte(i)
+            i for i in range(len(SPECIAL_TOKENS), len(self)) if not self._processor.is_byte(i)
         )
         return {
             str(self._processor.id_to_piece(i)): round(-self._processor.get_score(i))
             for i in normal
         }
 
-    def ids_of_piece(self, piece: str) -> list[int]:
+    def encode_piece(self, piece: str) -> list[int]:
         """The id of a piece, or those of its bytes if there is no such piece."""
         i = int(self._processor.piece_to_id(piece))
         return self._byte_ids(piece) if i == UNKNOWN else [i]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids; special pieces are silent."""
-        return str(self._processor.decode([i for i in ids if i >= len(SPECIAL_PIECES)]))
+        return str(self._processor.decode([i for i in ids if i >= len(SPECIAL_TOKENS)]))
 
-    def piece(self, i: int) -> str:
+    def token(self, i: int) -> str:
         """A piece as people read it: `Ti`, `[EOS]`, and `##t` for one that continues a word."""
         piece = str(self._processor.id_to_piece(i)).replace("\n", "\\n")
-        if i < len(SPECIAL_PIECES) or piece == SPACE or self._processor.is_byte(i):
+        if i < len(SPECIAL_TOKENS) or piece == SPACE or self._processor.is_byte(i):
             return piece
         return piece.removeprefix(SPACE) if piece.startswith(SPACE) else f"##{piece}"
 
@@ -111,13 +111,13 @@ class Vocabulary:
     def characters(self) -> frozenset[str]:
         """The characters that pieces are made of: all others are written as bytes."""
         normal = (
-            i for i in range(len(SPECIAL_PIECES), len(self)) if not self._processor.is_byte(i)
+            i for i in range(len(SPECIAL_TOKENS), len(self)) if not self._processor.is_byte(i)
         )
         return frozenset("".join(self.surface(i) for i in normal))
 
     def surface(self, i: int) -> str:
         """What a piece adds to a text: `" Ti"`, `"t"`; nothing if it is special, U+FFFD if it is a byte of a longer character."""
-        if i < len(SPECIAL_PIECES):
+        if i < len(SPECIAL_TOKENS):
             return ""
         piece = str(self._processor.id_to_piece(i))
         if self._processor.is_byte(i):
@@ -125,9 +125,9 @@ class Vocabulary:
             return chr(byte) if byte < 128 else "\ufffd"
         return piece.replace(SPACE, " ")
 
-    def pieces(self, text: str) -> list[str]:
+    def tokens(self, text: str) -> list[str]:
         """The pieces of a text, for looking at."""
-        return [self.piece(i) for i in self.encode(text)]
+        return [self.token(i) for i in self.encode(text)]
 
     def _encode_with_visible_spaces(self, text: str) -> list[int]:
         """Encode a text that holds U+2581 itself."""
@@ -161,7 +161,7 @@ def check_characters(texts: Sequence[str], together: str) -> None:
         ) from None
 
 
-def learn(
+def learn_vocabulary(
     lines: Sequence[str], kind: Kind, size: int, *, exact: bool = True, is_text: bool = False
 ) -> Vocabulary:
     """Learn a vocabulary of `size` pieces from lines.
@@ -174,12 +174,12 @@ def learn(
     if kind == "byte":
         lines, size = (
             ["a" + 9 * " "],
-            len(SPECIAL_PIECES) + 256 + is_text + 1,
+            len(SPECIAL_TOKENS) + 256 + is_text + 1,
         )  # room for one character: the space
     few = len(set[str]().union(*lines)) <= FEW_CHARACTERS * size
     special: dict[str, Any] = {}
     for i, name in enumerate(("pad", "bos", "eos", "unk")):
-        special |= {f"{name}_id": i, f"{name}_piece": SPECIAL_PIECES[i]}
+        special |= {f"{name}_id": i, f"{name}_piece": SPECIAL_TOKENS[i]}
     writer = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -202,7 +202,9 @@ def learn(
         message = str(error)
         too_small = re.search(r"smaller than required_chars.*?(\d+) vs (\d+)", message)
         if too_small and not exact:
-            return learn(lines, kind, int(too_small[2]) + size, exact=False, is_text=is_text)
+            return learn_vocabulary(
+                lines, kind, int(too_small[2]) + size, exact=False, is_text=is_text
+            )
         if too_small:
             raise ConfigError(
                 f"text.vocab_size is {size}, but the bytes and characters of this corpus alone need {too_small[2]}: "
@@ -230,7 +232,7 @@ def _bounded(lines: Iterable[str], is_text: bool) -> Iterator[str]:
         )
 
 
-def choose_size(n_lines: int) -> int:
+def choose_vocabulary_size(n_lines: int) -> int:
     """Pieces for a corpus of so many lines (both languages), when nobody says.
 
     Small corpora want small vocabularies, so that every piece is seen often (Sennrich & Zhang 2019, Araabi & Monz 2020).

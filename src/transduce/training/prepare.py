@@ -13,7 +13,7 @@ from transduce.data.pairs import EncodedPairs, SampledPairs
 from transduce.data.prepared import Inputs, Vocabularies
 from transduce.data.resampling import Sampler
 from transduce.data.shards import open_shards
-from transduce.doctor import quick_look
+from transduce.doctor import check_sample
 from transduce.errors import ConfigError, DataError
 from transduce.log import Log
 from transduce.model_folder import WORDS
@@ -21,9 +21,9 @@ from transduce.presets import Proposal, propose, shape_for
 from transduce.presets import preset as preset_settings
 from transduce.storage import sha256, to_json
 from transduce.text.corpus import Pair, PairSource
-from transduce.text.normalize import words_of
-from transduce.text.survey import Survey, normal_pairs, survey
-from transduce.text.vocabulary import choose_size, learn
+from transduce.text.normalize import split_words
+from transduce.text.survey import Survey, normalize_pairs, survey_pairs
+from transduce.text.vocabulary import choose_vocabulary_size, learn_vocabulary
 from transduce.training.loop import peak
 from transduce.training.schedule import paper_peak
 
@@ -100,12 +100,14 @@ def make_prepared(
     """
     form = asked.text.normalization
     log(f"reading {pairs.name}")
-    found = survey(normal_pairs(pairs.read(), form), 0 if valid else asked.data.valid_pairs)
+    found = survey_pairs(
+        normalize_pairs(pairs.read(), form), 0 if valid else asked.data.valid_pairs
+    )
     valid_pairs = list(found.valid)
     if valid is not None:
-        valid_pairs = [pair for pair in normal_pairs(valid.read(), form) if not pair.is_blank]
+        valid_pairs = [pair for pair in normalize_pairs(valid.read(), form) if not pair.is_blank]
     check_enough(pairs, valid, found, valid_pairs)
-    for warning in quick_look(
+    for warning in check_sample(
         pairs.read(), inputs["text"]["languages"] and tuple(inputs["text"]["languages"])
     ):
         log(f"warning: {warning} (transduce doctor tells more)")
@@ -119,7 +121,7 @@ def make_prepared(
 
     def rows() -> Iterator[tuple[str, str]]:
         nonlocal n_leaked, n_read
-        for pair in normal_pairs(pairs.read(), form):
+        for pair in normalize_pairs(pairs.read(), form):
             if pair.is_blank:
                 continue
             if pair.source in held_out:
@@ -136,7 +138,7 @@ def make_prepared(
     (folder / WORDS).unlink(missing_ok=True)
 
     def counted() -> dict[str, Any]:
-        words = {word for each in spelt for word in words_of(each)}
+        words = {word for each in spelt for word in split_words(each)}
         if n_read < MOST_READ and len(spelt) <= MOST_SPELT and len(words) <= MOST_WORDS:
             prepared.save_words(folder, words)
         split_off = 0 if valid else len(valid_pairs)
@@ -176,9 +178,11 @@ def learn_vocabularies(
     log(f"learning the vocabulary from {len(pairs):,} pairs")
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
     size = asked.text.vocab_size
-    wanted = size or choose_size((1 + asked.text.joint) * n_pairs)
+    wanted = size or choose_vocabulary_size((1 + asked.text.joint) * n_pairs)
     sides = [[*sources, *targets]] if asked.text.joint else [sources, targets]
-    learnt = [learn(lines, asked.text.kind, wanted, exact=size is not None) for lines in sides]
+    learnt = [
+        learn_vocabulary(lines, asked.text.kind, wanted, exact=size is not None) for lines in sides
+    ]
     if len(learnt[0]) < wanted:
         log(f"the vocabulary has all the pieces this text gives ({wanted:,} would suit its size)")
     return Vocabularies(learnt[0], learnt[-1])

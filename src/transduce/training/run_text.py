@@ -24,8 +24,8 @@ from transduce.model_folder import ModelFolder
 from transduce.presets import propose_text, text_shape_for
 from transduce.storage import sha256, to_json
 from transduce.text.files import find_files
-from transduce.text.running_text import TextFiles, TextSource, survey_text, text_rows
-from transduce.text.vocabulary import Vocabulary, choose_size, learn
+from transduce.text.running_text import TextFiles, TextSource, read_normalized_lines, survey_text
+from transduce.text.vocabulary import Vocabulary, choose_vocabulary_size, learn_vocabulary
 from transduce.training import run_folder
 from transduce.training.distributed import ALONE, Ranks, join
 from transduce.training.loop import Validation
@@ -121,15 +121,17 @@ def make_prepared(
     form = asked.text.normalization
     found = survey_text(source, form)
     size = asked.text.vocab_size
-    wanted = size or (ALL_CHARACTERS if asked.text.kind == "char" else choose_size(found.n_lines))
+    wanted = size or (
+        ALL_CHARACTERS if asked.text.kind == "char" else choose_vocabulary_size(found.n_lines)
+    )
     if vocabulary is None:
         log(f"learning the vocabulary from {len(found.sample):,} lines")
-        vocabulary = learn(
+        vocabulary = learn_vocabulary(
             found.sample, asked.text.kind, wanted, exact=size is not None, is_text=True
         )
     counts = {"documents": found.n_documents, "characters": found.n_characters}
     return prepared.encode_into(
-        folder, inputs, [vocabulary], text_rows(source, form), lambda: counts
+        folder, inputs, [vocabulary], read_normalized_lines(source, form), lambda: counts
     )
 
 

@@ -22,7 +22,7 @@ from transduce.decode.options import Precision, TranslateOptions
 from transduce.hardware import count_cores
 from transduce.log import Log
 from transduce.model_folder import ModelFolder
-from transduce.text.vocabulary import EOS, SPECIAL_PIECES
+from transduce.text.vocabulary import EOS, SPECIAL_TOKENS
 
 if TYPE_CHECKING:
     import transduce.decode.engines.torch
@@ -213,7 +213,7 @@ def _read(result: Any, options: TranslateOptions, most: int) -> list[Hypothesis]
         ids = tuple(map(int, pieces))
         is_whole = ids[-1] == EOS and len(ids) <= most
         text = ids[: len(ids) - 1 if is_whole else most - 1]
-        is_special = bool(text) and min(text) < len(SPECIAL_PIECES)
+        is_special = bool(text) and min(text) < len(SPECIAL_TOKENS)
         if not (is_whole or options.width == 1) or is_special or not math.isfinite(score):
             return []
         found.append(

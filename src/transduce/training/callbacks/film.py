@@ -23,7 +23,7 @@ from transduce.model import Transformer
 from transduce.model.weights import shared_copy
 from transduce.model_folder import ModelFolder
 from transduce.storage import replace_file
-from transduce.text.normalize import normalise
+from transduce.text.normalize import normalize
 from transduce.text.vocabulary import EOS, SOS
 from transduce.training.checkpoints import step_of
 from transduce.training.loop import Callback, Validation
@@ -83,7 +83,7 @@ def look(folder: ModelFolder, text: str) -> tuple[dict[str, Any], dict[str, Tens
         if name.endswith("cross.weights" if isinstance(model, Transformer) else "self.weights"):
             tensors[name] = value.half().cpu().contiguous()
 
-    target = folder.source_vocabulary.encode(normalise(text, folder.config.text.normalization))[
+    target = folder.source_vocabulary.encode(normalize(text, folder.config.text.normalization))[
         :MOST_PIECES
     ]
     source: list[int] = []
@@ -98,8 +98,8 @@ def look(folder: ModelFolder, text: str) -> tuple[dict[str, Any], dict[str, Tens
     chosen = [*target, EOS if source else int(logits[-1].argmax())]
     frame = {
         "text": folder.target_vocabulary.decode(target),
-        "source": [folder.source_vocabulary.piece(i) for i in source],
-        "target": [folder.target_vocabulary.piece(i) for i in (SOS, *target)],
+        "source": [folder.source_vocabulary.token(i) for i in source],
+        "target": [folder.target_vocabulary.token(i) for i in (SOS, *target)],
         "steps": steps(logits, chosen, folder.target_vocabulary, N_TOP),
     }
     return frame, tensors
