@@ -14,7 +14,7 @@ from transduce.decode.generator import Generator
 from transduce.decode.translator import Translator
 from transduce.grammar import generate
 from transduce.inspection.page_export import export_html
-from transduce.inspection.page_model import pack_weights
+from transduce.inspection.page_model import pack_model
 from transduce.inspection.trace import Trace, trace
 from transduce.model import LanguageModel
 from transduce.model_folder import FolderConfig, ModelFolder
@@ -25,7 +25,7 @@ Open = Callable[..., Visit]
 
 @pytest.fixture(scope="module")
 def with_model(traced: Trace, translator: Translator) -> str:
-    return export_html(traced, weights=pack_weights(translator.folder))
+    return export_html(traced, weights=pack_model(translator.folder))
 
 
 def field(page: Any, label: str) -> Any:
@@ -222,7 +222,7 @@ def test_a_language_model_is_read_and_changed_in_the_page_too(
         FolderConfig(model=config), LanguageModel(config).eval(), vocabulary, vocabulary
     )
     read = trace(Generator(folder), TEXT)
-    page = visit(export_html(read, weights=pack_weights(folder))).page
+    page = visit(export_html(read, weights=pack_model(folder))).page
     assert "force" not in page.locator("#try-op option").evaluate_all(
         "(all) => all.map((each) => each.value)"
     )

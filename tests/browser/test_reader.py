@@ -9,11 +9,11 @@ import pytest
 
 from tests.browser.conftest import Visit
 from tests.browser.test_page import STATIONS, step
-from transduce.cli import inspect
-from transduce.cli.inspect import branches
 from transduce.decode.translator import Translator
+from transduce.inspection import branches
+from transduce.inspection.branches import make_branches
 from transduce.inspection.page_export import export_html
-from transduce.inspection.page_model import pack_weights
+from transduce.inspection.page_model import pack_model
 from transduce.inspection.trace import Trace, trace
 
 Open = Callable[..., Visit]
@@ -22,7 +22,7 @@ ENTRIES = "#station-try ol.tokens li button"
 
 @pytest.fixture(scope="module")
 def made(traced: Trace) -> list[Trace]:
-    return branches(traced)
+    return make_branches(traced)
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +117,8 @@ def test_a_branch_keeps_all_stations_and_numbers_and_whoever_opened_it_stays(
     traced: Trace, visit: Open, monkeypatch: pytest.MonkeyPatch, is_small: bool
 ) -> None:
     if is_small:
-        monkeypatch.setattr(inspect, "MOST_BRANCHES", 0)
-    page = visit(export_html(traced, branches=branches(traced))).page
+        monkeypatch.setattr(branches, "MAX_COMPLETE_BYTES", 0)
+    page = visit(export_html(traced, branches=make_branches(traced))).page
     menu = page.locator("#stations a").all_inner_texts()
     assert len(menu) == len(STATIONS)
     top = "document.querySelector('#station-try h3').getBoundingClientRect().top"
@@ -258,7 +258,7 @@ def test_the_captions_of_heads_are_shares_of_the_same_rows(traced: Trace, opened
 def test_counts_and_sums_agree_with_each_other(
     traced: Trace, translator: Translator, visit: Open
 ) -> None:
-    page = visit(export_html(traced, weights=pack_weights(translator.folder))).page
+    page = visit(export_html(traced, weights=pack_model(translator.folder))).page
     hidden = traced["dec.1.ff.hidden"]
     awake = int((hidden[2] > 0).sum())
     assert f"{awake} of them are awake ({100 * awake / 256:.0f} %)" in page.text_content(
@@ -290,7 +290,7 @@ def test_counts_and_sums_agree_with_each_other(
 def test_a_change_is_not_made_on_top_of_another_unless_that_is_asked(
     traced: Trace, translator: Translator, visit: Open
 ) -> None:
-    page = visit(export_html(traced, weights=pack_weights(translator.folder))).page
+    page = visit(export_html(traced, weights=pack_model(translator.folder))).page
     for op in ("no_positions", "no_scale"):
         page.select_option("#try-op", op)
         page.click("#try-change")
@@ -308,7 +308,7 @@ def test_a_change_is_not_made_on_top_of_another_unless_that_is_asked(
 def test_a_longer_word_gives_maps_with_a_column_for_each_piece_and_no_map_of_zeros(
     traced: Trace, translator: Translator, visit: Open
 ) -> None:
-    page = visit(export_html(traced, weights=pack_weights(translator.folder))).page
+    page = visit(export_html(traced, weights=pack_model(translator.folder))).page
     page.fill("#try-with", "understandable")
     page.click("#try-change")
     page.wait_for_selector("#try-branch")
@@ -336,7 +336,7 @@ def test_words_never_seen_bytes_and_a_loop_are_said(
         "repeats": False,
     }
     if has_model:
-        page = visit(export_html(traced, weights=pack_weights(translator.folder))).page
+        page = visit(export_html(traced, weights=pack_model(translator.folder))).page
         assert page.locator("#doubts").count() == 0
         page.fill("#try-text", text)
         page.click("#try-translate")

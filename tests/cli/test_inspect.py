@@ -10,9 +10,9 @@ import pytest
 
 from tests.cli.test_main import SHORT, TINY
 from tests.commands import Run
-from transduce.cli.inspect import find_film
 from transduce.decode.load import load
 from transduce.inspection.trace import trace
+from transduce.training.run_folder import find_film
 
 TEXT = "I love you very much"
 

@@ -15,7 +15,7 @@ from transduce.decode.generator import Generator
 from transduce.decode.load import load_translator
 from transduce.decode.translator import Translator
 from transduce.grammar import generate
-from transduce.inspection.page_model import pack_weights
+from transduce.inspection.page_model import pack_model
 from transduce.inspection.trace import Trace, trace
 from transduce.model.weights import build
 from transduce.model_folder import FolderConfig, ModelFolder
@@ -78,7 +78,7 @@ def random_folder(
 
 
 def write_weights(folder: ModelFolder, path: Path) -> str:
-    content = pack_weights(folder)
+    content = pack_model(folder)
     (path / "weights.safetensors").write_bytes(content)
     return "weights.safetensors"
 

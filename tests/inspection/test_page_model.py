@@ -12,7 +12,7 @@ from safetensors.torch import load
 from transduce.config import ModelConfig
 from transduce.decode.load import load_translator
 from transduce.errors import UsageError
-from transduce.inspection.page_model import MOST_PARAMETERS, pack_weights
+from transduce.inspection.page_model import MAX_PARAMETERS, pack_model
 from transduce.model import Transformer
 from transduce.model.weights import weights_of
 from transduce.model_folder import ModelFolder
@@ -27,7 +27,7 @@ def about(content: bytes, path: Path) -> dict[str, object]:
 
 def test_the_weights_are_the_models_in_float16() -> None:
     folder = load_translator().folder
-    packed = load(pack_weights(folder))
+    packed = load(pack_model(folder))
     own = weights_of(folder.model)
     assert packed.keys() == own.keys()
     assert all(
@@ -38,7 +38,7 @@ def test_the_weights_are_the_models_in_float16() -> None:
 
 def test_the_metadata_tells_shape_search_and_pieces(tmp_path: Path) -> None:
     folder = load_translator().folder
-    told = about(pack_weights(folder), tmp_path)
+    told = about(pack_model(folder), tmp_path)
     pieces = told["source"]["pieces"]
     assert [piece for piece, *_ in pieces[:5]] == ["[PAD]", "[SOS]", "[EOS]", "[UNK]", "<0x00>"]
     assert pieces[4][2] == "byte"
@@ -60,7 +60,7 @@ def test_two_vocabularies_are_told_as_two(
     tmp_path: Path, untrained_folder: ModelFolder, vocabulary: Vocabulary
 ) -> None:
     other = learn_vocabulary(["una riga sola"], "char", 300, exact=False, is_text=True)
-    told = about(pack_weights(replace(untrained_folder, target_vocabulary=other)), tmp_path)
+    told = about(pack_model(replace(untrained_folder, target_vocabulary=other)), tmp_path)
     assert len(told["source"]["pieces"]) == len(vocabulary)
     assert len(told["target"]["pieces"]) == len(other)
     assert told["target"]["dummy_prefix"] is False
@@ -70,9 +70,9 @@ def test_a_model_that_is_too_large_for_a_page_is_refused(untrained_folder: Model
     config = ModelConfig(vocab_size=700, d_model=512, n_layers=2, n_heads=8, d_ff=1024)
     folder = replace(untrained_folder, model=Transformer(config))
     n_parameters = sum(weight.numel() for weight in folder.model.parameters())
-    assert n_parameters > MOST_PARAMETERS
+    assert n_parameters > MAX_PARAMETERS
     with pytest.raises(UsageError) as caught:
-        pack_weights(folder)
+        pack_model(folder)
     assert str(caught.value) == (
         f"this model has {n_parameters / 1e6:.1f} million parameters, a page holds at most 8 million: "
         "leave out --with-model, or use transduce serve"

@@ -20,8 +20,8 @@ from transduce.decode.options import Sampling, TranslateOptions
 from transduce.decode.translator import Translator
 from transduce.errors import DataError, MissingInputError, TransduceError, UsageError
 from transduce.inspection import trace as trace_module
-from transduce.inspection.record import places
-from transduce.inspection.trace import Trace, checksum, load_trace, trace
+from transduce.inspection.record import heads_per_attention
+from transduce.inspection.trace import Trace, load_trace, trace, trace_id
 from transduce.model.weights import build
 from transduce.model_folder import FolderConfig, ModelFolder
 from transduce.text.vocabulary import EOS, Vocabulary
@@ -135,7 +135,7 @@ def test_what_was_recorded_obeys_equation_1_and_section_3_2_2(
 ) -> None:
     found = trace(worker, TEXT)
     model: Any = worker.model
-    for at in places(model):
+    for at in heads_per_attention(model):
         stack, number, kind = at.split(".")
         layer = (model.encoder if stack == "enc" else model.decoder.layers)[int(number)]
         attention = getattr(layer, f"{kind}_attention")
@@ -396,7 +396,7 @@ def test_a_file_gives_back_what_was_put_in(built: Trace, tmp_path: Path) -> None
         assert torch.equal(loaded[name], tensor.half())
     assert loaded.alignment() == built.alignment()
     close(loaded["dec.0.self.masked"].softmax(dim=-1), built["dec.0.self.weights"], 0.05)
-    assert checksum(loaded.meta) == checksum(built.meta) != checksum(built.edit(MUTE).meta)
+    assert trace_id(loaded.meta) == trace_id(built.meta) != trace_id(built.edit(MUTE).meta)
     with pytest.raises(
         UsageError, match=r"loaded from a file has no model: make one with transduce\.trace"
     ):
@@ -497,7 +497,7 @@ def test_files_that_are_no_traces_are_refused(
         built.save(tmp_path / "x.txt")
     with pytest.raises(KeyError, match=r"no tensor 'nothing'; there are align\.attention, "):
         built["nothing"]
-    monkeypatch.setattr(trace_module, "MOST_BYTES", 1 << 10)
+    monkeypatch.setattr(trace_module, "MAX_BYTES", 1 << 10)
     with pytest.raises(
         DataError, match="a trace of 0 MB, at most 0 are written: give a shorter text"
     ):

@@ -17,7 +17,7 @@ from transduce.decode.load import load
 from transduce.errors import UsageError
 from transduce.inspection.terminal import Grid, Listing, clean, padded, paint, percent, show
 from transduce.inspection.trace import Trace, trace
-from transduce.inspection.views import VIEWS, Choice, look
+from transduce.inspection.views import VIEWS, Selection, build_view
 from transduce.text.vocabulary import Vocabulary
 
 
@@ -51,15 +51,17 @@ def test_every_view_fits_and_is_plain_without_colour(
     for found in (built, reader):
         if found is reader and view in ("alignment", "beam"):
             continue
-        text = shown(look(found, view, Choice()), width)
+        text = shown(build_view(found, view, Selection()), width)
         assert "\x1b" not in text
         assert max(cell_len(line) for line in text.splitlines()) <= width
         assert len(text.split()) > 10
-        json.dumps([part.as_dict() for part in look(found, view, Choice())], allow_nan=False)
+        json.dumps(
+            [part.as_dict() for part in build_view(found, view, Selection())], allow_nan=False
+        )
 
 
 def test_colour_only_where_it_is_wanted(built: Trace) -> None:
-    parts = look(built, "alignment", Choice())
+    parts = build_view(built, "alignment", Selection())
     assert ";48;2;" in shown(parts, color_system="truecolor", force_terminal=True)
     without = shown(parts, color_system="truecolor", force_terminal=True, no_color=True)
     assert "48;2;" not in without
@@ -69,7 +71,7 @@ def test_colour_only_where_it_is_wanted(built: Trace) -> None:
 def test_the_heat_map_has_the_numbers_of_the_trace_in_hundredths_below_their_pieces(
     built: Trace,
 ) -> None:
-    lines = shown(look(built, "alignment", Choice())).splitlines()
+    lines = shown(build_view(built, "alignment", Selection())).splitlines()
     ends = {piece: lines[1].index(piece) + len(piece) for piece in built.meta["source"]["pieces"]}
     for t, line in enumerate(lines[2:6]):
         assert line.startswith(("Ti", "amo", "molto", "[EOS]")[t])
@@ -91,13 +93,13 @@ def test_plus_is_blue_and_minus_is_orange_as_on_the_page() -> None:
 
 
 def test_columns_that_do_not_fit_follow_below(built: Trace) -> None:
-    text = shown(look(built, "scores", Choice(kind="enc"))[:1], 24)
+    text = shown(build_view(built, "scores", Selection(kind="enc"))[:1], 24)
     assert len(re.findall(r"-?\d+\.\d", text)) == 6 * 6
     assert text.count("\nlove ") == 2
 
 
 def test_the_stages_of_the_scores_are_the_tensors(built: Trace) -> None:
-    parts = look(built, "scores", Choice(layer=0, head=1, kind="self"))
+    parts = build_view(built, "scores", Selection(layer=0, head=1, kind="self"))
     for part, name in zip(parts, ("raw", "scaled", "masked", "weights", "heads"), strict=True):
         assert part.title.startswith("decoder layer 1, masked self-attention, head 2: ")
         assert part.title.endswith(f"(dec.0.self.{name}[1])")
@@ -112,71 +114,83 @@ def test_the_stages_of_the_scores_are_the_tensors(built: Trace) -> None:
 
 
 def test_heads_are_side_by_side(built: Trace) -> None:
-    text = shown(look(built, "heads", Choice()))
+    text = shown(build_view(built, "heads", Selection()))
     [first] = [line for line in text.splitlines() if "layer 1 head 1" in line]
     assert [f"layer 1 head {h}" in first for h in range(1, 5)] == [True] * 4
     assert "cross-attention, in tenths" in text
     assert "amo -> molto" in text
-    titles = [part.title for part in look(built, "heads", Choice(layer=1, head=2, kind="enc"))]
+    titles = [
+        part.title for part in build_view(built, "heads", Selection(layer=1, head=2, kind="enc"))
+    ]
     assert titles == ["self-attention, in tenths", "layer 2 head 3"]
-    colored = shown(look(built, "heads", Choice()), color_system="truecolor", force_terminal=True)
+    colored = shown(
+        build_view(built, "heads", Selection()), color_system="truecolor", force_terminal=True
+    )
     assert "\x1b[" in colored
 
 
 def test_the_lists_say_what_the_steps_say(built: Trace) -> None:
-    [listing] = look(built, "probs", Choice(step=3))
+    [listing] = build_view(built, "probs", Selection(step=3))
     assert isinstance(listing, Listing)
     assert listing.title == "step 3: molto"
     assert listing.rows[0][0] == "molto"
-    assert len(look(built, "probs", Choice())) == 4
-    text = shown(look(built, "steps", Choice()), 100)
+    assert len(build_view(built, "probs", Selection())) == 4
+    text = shown(build_view(built, "steps", Selection()), 100)
     assert "3  [SOS] Ti amo        molto    molto 90 %  bene 0.02 %" in text
-    [steps] = look(built, "steps", Choice(step=3))
+    [steps] = build_view(built, "steps", Selection(step=3))
     assert isinstance(steps, Listing)
     probs = built["probs"][2]
     assert steps.columns[-1] == "bits"
     assert steps.rows[0][-1] == pytest.approx(
         float(-(probs * probs.clamp(min=1e-12).log2()).sum()), abs=1e-3
     )
-    [why] = look(built, "why", Choice(step=3))
+    [why] = build_view(built, "why", Selection(step=3))
     assert isinstance(why, Listing)
     less = float(f"{built['align.occlusion'][2].max().exp():.2g}")
     said = f'it looked 100 % at "very"; hiding "very" makes "molto" {less:,.0f} times less likely; '
     assert why.rows == [[3, said + '"molto" got 90 %, "bene" 0.02 %']]
-    [lens] = look(built, "layers", Choice(step=3))
+    [lens] = build_view(built, "layers", Selection(step=3))
     assert isinstance(lens, Listing)
     assert lens.rows[0][3] == [
         ["molto", pytest.approx(built.meta["steps"][2]["top"][0][3], abs=1e-6)]
     ]
-    [tree] = look(built, "beam", Choice())
+    [tree] = build_view(built, "beam", Selection())
     assert isinstance(tree, Listing)
     assert len(tree.rows) == len(built.meta["tree"])
     assert [row[0] for row in tree.rows[:4]] == ["Ti", "  amo", "    molto", "      [EOS]"]
 
 
 @pytest.mark.parametrize(
-    ("view", "choice", "message"),
+    ("view", "selection", "message"),
     [
-        ("heads", Choice(layer=2), "--layer 2: here they go from 0 to 1"),
-        ("heads", Choice(head=-1), "--head -1: here they go from 0 to 3"),
-        ("probs", Choice(step=0), "--step 0: here they go from 1 to 4"),
+        ("heads", Selection(layer=2), "--layer 2: here they go from 0 to 1"),
+        ("heads", Selection(head=-1), "--head -1: here they go from 0 to 3"),
+        ("probs", Selection(step=0), "--step 0: here they go from 1 to 4"),
     ],
 )
 def test_what_is_not_there_is_refused(
-    built: Trace, view: str, choice: Choice, message: str
+    built: Trace, view: str, selection: Selection, message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        look(built, view, choice)
+        build_view(built, view, selection)
 
 
 def test_what_a_language_model_does_not_have_is_refused(reader: Trace) -> None:
-    for view, choice, message in (
-        ("alignment", Choice(), "a language model has no source: there is nothing to align with"),
-        ("beam", Choice(), "a language model searches nothing: there is no beam"),
-        ("heads", Choice(kind="cross"), "--kind cross: a language model has self-attention only"),
+    for view, selection, message in (
+        (
+            "alignment",
+            Selection(),
+            "a language model has no source: there is nothing to align with",
+        ),
+        ("beam", Selection(), "a language model searches nothing: there is no beam"),
+        (
+            "heads",
+            Selection(kind="cross"),
+            "--kind cross: a language model has self-attention only",
+        ),
     ):
         with pytest.raises(UsageError, match=message):
-            look(reader, view, choice)
+            build_view(reader, view, selection)
 
 
 @given(st.text(max_size=30), st.integers(2, 20), st.sampled_from("<>"))

@@ -22,7 +22,7 @@ from tests.commands import Run
 from transduce.decode.load import load
 from transduce.decode.translator import Translator
 from transduce.errors import MissingInputError
-from transduce.inspection.trace import checksum, trace
+from transduce.inspection.trace import trace, trace_id
 from transduce.service import inspector as server
 from transduce.service.inspector import Traces, is_loopback, make_app
 
@@ -55,7 +55,7 @@ def test_a_trace_is_named_by_what_was_asked_and_its_tensors_are_the_models(
 ) -> None:
     found = post(client, text=TEXT)
     own = trace(translator, TEXT)
-    assert found["id"] == checksum(own.meta) == post(client, text=TEXT, beam=None, edits=[])["id"]
+    assert found["id"] == trace_id(own.meta) == post(client, text=TEXT, beam=None, edits=[])["id"]
     assert found["meta"].keys() == own.meta.keys()
     for name in ("target", "model", "text", "edits", "vocabulary"):
         assert found["meta"][name] == own.meta[name]
@@ -89,8 +89,8 @@ def test_a_branch_names_its_parent_and_differs_from_it_after_the_edit_only(
 def test_a_trace_that_was_forgotten_is_made_again(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "MOST_TRACES", 1)
-    monkeypatch.setattr(server, "MOST_REQUESTS", 2)
+    monkeypatch.setattr(server, "MAX_TRACES", 1)
+    monkeypatch.setattr(server, "MAX_REQUESTS", 2)
     traces = Traces(translator)
     asked = [
         {"text": text, "beam": 1, "edits": []} for text in ("I love you", "We sleep", "You sleep")

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from transduce.claims import Result, bars, conclude, judge
 from transduce.claims.lab import Lab
-from transduce.inspection.record import watch
+from transduce.inspection.record import instrument
 from transduce.model import Transformer
 from transduce.model.weights import shared_copy
 
@@ -40,7 +40,7 @@ def run(lab: Lab, *, mask: bool = True, control_mask: bool = False) -> Result:
 def leaks(model: Transformer, has_mask: bool) -> tuple[float, float, list[float]]:
     """The largest change and the largest gradient from a later place to an earlier answer, and the changes by place."""
     model = shared_copy(model)
-    watch(model, [] if has_mask else [{"op": "no_mask"}], None)
+    instrument(model, [] if has_mask else [{"op": "no_mask"}], None)
     random = torch.Generator().manual_seed(1)
     n_pieces = len(model.logit_weight)
     source, target = (torch.randint(4, n_pieces, (1, LENGTH), generator=random) for _ in range(2))

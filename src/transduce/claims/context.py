@@ -12,7 +12,7 @@ from transduce.claims.lab import Lab, mean, watched
 from transduce.data.batch import encode_example
 from transduce.grammar import lexicon
 from transduce.inspection.edits import Edit
-from transduce.inspection.record import places
+from transduce.inspection.record import heads_per_attention
 
 FRAME, PLACE = "I see the {} {}", 3
 ADJECTIVES = ("red", "new", "white", "small", "expensive")
@@ -48,7 +48,7 @@ def run(lab: Lab, *, attention: bool = True, n_nouns: int = 24) -> Result:
 
 def mute_all(lab: Lab) -> list[Edit]:
     """Every head of the encoder writes zeros."""
-    found = places(lab.grammarian.model).items()
+    found = heads_per_attention(lab.grammarian.model).items()
     return [
         {"op": "mute", "at": at, "head": h}
         for at, n_heads in found

@@ -8,7 +8,7 @@ from torch import Tensor
 from transduce.claims import Result, conclude, judge, lines
 from transduce.claims.lab import Exam, Lab, examine, mean, watched
 from transduce.inspection.edits import Edit
-from transduce.inspection.record import places, watch
+from transduce.inspection.record import heads_per_attention, instrument
 from transduce.model.weights import shared_copy
 
 ALONE, TOGETHER = 0.01, 0.05  # share of sentences that may change
@@ -18,12 +18,14 @@ def run(lab: Lab, *, muted: bool = True, n_sentences: int = 100) -> Result:
     """Mute each head, then more and more of them, the least needed first; what stays of the model's own translations?"""
     examples = lab.answers(n_sentences)
     model = lab.translator.model
-    heads = [(at, head) for at, n_heads in places(model).items() for head in range(n_heads)]
+    heads = [
+        (at, head) for at, n_heads in heads_per_attention(model).items() for head in range(n_heads)
+    ]
 
     def without(some: Sequence[tuple[str, int]]) -> Exam:
         edits: list[Edit] = [{"op": "mute", "at": at, "head": head} for at, head in some]
         bent = shared_copy(model)
-        watch(bent, edits if muted else [], None)
+        instrument(bent, edits if muted else [], None)
         return examine(bent, examples)
 
     whole = without([])
@@ -67,7 +69,7 @@ def job_of_each(lab: Lab, n_sentences: int) -> dict[tuple[str, int], str]:
     """Where most of a head's weight goes: the same place, a neighbour, the first or last piece, one word, or many."""
     seen: dict[tuple[str, int], list[dict[str, float]]] = {}
     for found in watched(lab.translator.model, lab.answers(n_sentences)):
-        for at in places(lab.translator.model):
+        for at in heads_per_attention(lab.translator.model):
             for head, weights in enumerate(found[f"{at}.weights"]):
                 seen.setdefault((at, head), []).append(places_looked_at(weights))
     jobs = {}

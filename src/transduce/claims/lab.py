@@ -19,7 +19,7 @@ from transduce.decode.translator import Translator
 from transduce.evaluation.metrics import exact_match
 from transduce.grammar import generate
 from transduce.inspection.edits import Edit
-from transduce.inspection.record import read, watch
+from transduce.inspection.record import compute_logits, instrument
 from transduce.model import Transformer
 from transduce.model.weights import shared_copy, weights_of
 from transduce.model_folder import FolderConfig, ModelFolder
@@ -177,11 +177,11 @@ def watched(
     """Everything a model computes while it reads pairs, by the names of `inspection.trace`, one pair after the other."""
     model = shared_copy(model)
     found: dict[str, Tensor] = {}
-    watch(model, edits, found.__setitem__)
+    instrument(model, edits, found.__setitem__)
     for source, target in examples:
         found.clear()
         with torch.inference_mode():
-            found["logits"] = read(model, source.tolist(), target[:-1].tolist())
+            found["logits"] = compute_logits(model, source.tolist(), target[:-1].tolist())
         yield dict(found)
 
 

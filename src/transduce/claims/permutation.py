@@ -7,7 +7,7 @@ from torch import Tensor
 
 from transduce.claims import SHOWN, Result, bars, conclude, judge
 from transduce.claims.lab import Lab, grammar
-from transduce.inspection.record import bend
+from transduce.inspection.record import remove_positions
 from transduce.model import Transformer
 
 SAME = 1e-9  # in double precision
@@ -25,7 +25,7 @@ def run(
     ):
         model = copy.deepcopy(lab.translator.model).double()
         if not has_positions:
-            bend(model, [{"op": "no_positions"}])
+            remove_positions(model)
         rows.append((what, *differences(lab, model, n_sentences)))
     (_, without, size), (_, with_them, _) = rows
     verdict = judge(with_them > OTHER * size, without < SAME * size)

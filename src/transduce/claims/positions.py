@@ -3,7 +3,7 @@
 from transduce.claims import Result, bars, conclude, judge, toy
 from transduce.claims.lab import TEST_SEED, Lab, apart, exam_set, examine, mean
 from transduce.claims.variants import SEEDS, Variants, has_learnt, losses, train_each
-from transduce.inspection.record import bend
+from transduce.inspection.record import remove_positions
 from transduce.model import Transformer
 
 STEPS, SAME = 420, 0.1  # long enough for both to have learnt; share of the loss
@@ -12,7 +12,7 @@ NESTED = ((0, 1), (2, 2), (3, 3))  # phrases within each phrase: as trained, lon
 
 def no_positions(model: Transformer) -> None:
     """Take positions away."""
-    bend(model, [{"op": "no_positions"}])
+    remove_positions(model)
 
 
 def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS[:2]) -> Result:

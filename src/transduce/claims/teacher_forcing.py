@@ -5,7 +5,7 @@ from torch import Tensor
 
 from transduce.claims import Result, bars, conclude, judge
 from transduce.claims.lab import Lab, grammar
-from transduce.inspection.record import watch
+from transduce.inspection.record import instrument
 from transduce.model import Transformer
 from transduce.model.weights import shared_copy
 from transduce.text.vocabulary import EOS, SOS
@@ -62,7 +62,7 @@ def differ(
 ) -> float:
     """The largest difference between the logits of the steps and those of one pass."""
     model = shared_copy(model)
-    watch(model, [] if has_mask else [{"op": "no_mask"}], None)
+    instrument(model, [] if has_mask else [{"op": "no_mask"}], None)
     with torch.inference_mode():
         return float(
             (model(source, torch.ones_like(source, dtype=torch.bool), target)[0] - steps)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 
 from transduce.cli.translate import DOUBTS, named
@@ -16,27 +15,23 @@ from transduce.decode.generator import Generator
 from transduce.decode.load import load
 from transduce.decode.translator import Translator
 from transduce.errors import OutputError, UsageError
-from transduce.inspection.edits import Edit, parse_edits
+from transduce.inspection.branches import make_branches
+from transduce.inspection.edits import parse_edits
 from transduce.inspection.terminal import show
 from transduce.inspection.trace import Trace, trace
-from transduce.inspection.views import VIEWS, Choice, look
+from transduce.inspection.views import VIEWS, Selection, build_view
 from transduce.storage import replace_file
-from transduce.training.run_folder import FILM
+from transduce.training.run_folder import find_film
 
 DEFAULT = ("steps", "alignment", "why")
 SVG_WIDTH = 100
-WITHOUT = ("no_positions", "no_scale", "no_mask")
-KEPT = re.compile(
-    r"align\.\w+|logits|.*\.(weights|norm|x)"
-)  # of the branches of a page, where all would be too much
-MOST_BRANCHES = 1 << 20  # bytes of a page that its branches may take with all their tensors
 
 
 def inspect(
     model: Path | None,
     text: str,
     views: Sequence[str],
-    choice: Choice,
+    selection: Selection,
     beam: int | None,
     edits: Sequence[str],
     html: Path | None,
@@ -71,7 +66,7 @@ def inspect(
     if not views and html is not None and svg is None:
         return
     default = DEFAULT if isinstance(worker, Translator) else DEFAULT[::2]
-    parts = [part for view in views or default for part in look(found, view, choice)]
+    parts = [part for view in views or default for part in build_view(found, view, selection)]
     if as_json:
         print(json.dumps([part.as_dict() for part in parts], ensure_ascii=False))
     elif svg is not None:
@@ -101,54 +96,12 @@ def parse_edit(edit: str) -> Any:
 def page(found: Trace, worker: Translator | Generator, model: Path | None, with_model: bool) -> str:
     """The page in one file: with the model inside, or else with branches that were made beforehand; and with the film of a run."""
     from transduce.inspection.page_export import export_html
-    from transduce.inspection.page_model import pack_weights
+    from transduce.inspection.page_model import pack_model
 
     film = find_film(model)
     if with_model:
-        return export_html(found, weights=pack_weights(worker.folder), film=film)
-    return export_html(found, branches=branches(found), film=film)
-
-
-def branches(found: Trace) -> list[Trace]:
-    """What would be without positions, scaling, mask or single heads: the tensors that differ, and in `meta` the `same` ones."""
-    model = found.meta["model"]
-    at = f"dec.{model['alignment_layer']}.{'cross' if 'source' in found.meta else 'self'}"
-    asked: list[Edit] = [{"op": op} for op in WITHOUT if found.has(op[3:])]
-    asked += [{"op": "mute", "at": at, "head": h} for h in range(min(4, model["n_heads"]))]
-    made = []
-    for branch in (found.edit(edit) for edit in asked):
-        new = {
-            n: t
-            for n, t in branch.tensors.items()
-            if not torch.equal(t.half(), found.tensors[n].half())
-        }
-        made.append(
-            (
-                {
-                    **branch.meta,
-                    "vocabulary": None,
-                    "same": [n for n in branch.tensors if n not in new],
-                },
-                new,
-            )
-        )
-    if sum(2 * t.numel() for _, new in made for t in new.values()) > MOST_BRANCHES:
-        made = [
-            (
-                {**m, "same": [*filter(KEPT.fullmatch, m["same"])]},
-                {n: new[n] for n in filter(KEPT.fullmatch, new)},
-            )
-            for m, new in made
-        ]
-    return [Trace(meta, new) for meta, new in made]
-
-
-def find_film(model: Path | None) -> bytes | None:
-    """The film of the training that made a model, if it lies where a run keeps it."""
-    for folder in (model, model.parent) if model is not None else ():
-        if (folder / FILM).is_file():
-            return (folder / FILM).read_bytes()
-    return None
+        return export_html(found, weights=pack_model(worker.folder), film=film)
+    return export_html(found, branches=make_branches(found), film=film)
 
 
 def write(path: Path, content: str) -> None:

@@ -438,10 +438,10 @@ def inspect(
     if svg is not None and as_json:
         raise UsageError("--svg draws and --json prints: give one of them")
     from transduce.cli.inspect import inspect as look
-    from transduce.inspection.views import Choice
+    from transduce.inspection.views import Selection
 
-    choice = Choice(layer, head, step, kind)
-    look(model, text, view or (), choice, beam, edit or (), html, with_model, svg, as_json)
+    selection = Selection(layer, head, step, kind)
+    look(model, text, view or (), selection, beam, edit or (), html, with_model, svg, as_json)
 
 
 @app.command()

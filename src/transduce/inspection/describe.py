@@ -40,13 +40,13 @@ def describe(
     return {
         **sides,
         "model": shape,
-        "steps": steps(tensors["logits"].float(), chosen, vocabulary, N_TOP),
+        "steps": describe_steps(tensors["logits"].float(), chosen, vocabulary, N_TOP),
         "vocabulary": [vocabulary.token(i) for i in range(len(vocabulary))],
         "neurons": _neurons(folder.model, vocabulary, tensors),
     }
 
 
-def steps(
+def describe_steps(
     logits: Tensor, chosen: Sequence[int], vocabulary: Vocabulary, n_top: int
 ) -> list[dict[str, Any]]:
     """Each time step: what was written, the likeliest candidates, how unsure the model was, and the rank of what was written."""

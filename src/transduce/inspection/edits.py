@@ -29,8 +29,8 @@ FIELDS: dict[str, dict[str, type]] = {
 }
 
 
-MOST_EDITS = 32
-MOST_KEYS = 129
+MAX_EDITS = 32
+MAX_KEYS = 129
 
 
 def parse_edits(values: Sequence[Any]) -> list[Edit]:
@@ -43,8 +43,8 @@ def parse_edits(values: Sequence[Any]) -> list[Edit]:
 
 def check_edits(edits: Sequence[Edit], places: Mapping[str, int], vocab_size: int) -> None:
     """Refuse what cannot be done; `places` are the attentions of the model with their number of heads."""
-    if len(edits) > MOST_EDITS:
-        raise UsageError(f"{len(edits)} edits, at most {MOST_EDITS} are made together")
+    if len(edits) > MAX_EDITS:
+        raise UsageError(f"{len(edits)} edits, at most {MAX_EDITS} are made together")
     for edit in edits:
         wanted = FIELDS.get(str(edit.get("op")))
         if wanted is None:
@@ -70,9 +70,9 @@ def check_edits(edits: Sequence[Edit], places: Mapping[str, int], vocab_size: in
             raise UsageError(
                 f"edit 'force': step {edit['step']}, piece {edit['piece']}: no such step or piece"
             )
-        if edit["op"] == "row" and len(edit["values"]) > MOST_KEYS:
+        if edit["op"] == "row" and len(edit["values"]) > MAX_KEYS:
             raise UsageError(
-                f"edit 'row': {len(edit['values'])} values, there are never more than {MOST_KEYS} keys"
+                f"edit 'row': {len(edit['values'])} values, there are never more than {MAX_KEYS} keys"
             )
         if edit["op"] == "row" and not all(
             type(x) in (int, float) and math.isfinite(x) for x in edit["values"]

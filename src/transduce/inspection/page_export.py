@@ -11,9 +11,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Literal
-
-from transduce.inspection.trace import Trace
+from typing import Literal, Protocol, runtime_checkable
 
 PAGE = Path(__file__).with_name("page")
 IMPORT = re.compile(r'^import \{([^}]*)\} from "([^"]+)";$', re.MULTILINE)
@@ -21,10 +19,19 @@ EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re
 Home = Literal["file", "server"]
 
 
+@runtime_checkable
+class Serializable(Protocol):
+    """What the page embeds as bytes: a `Trace`, which this module does not import."""
+
+    def to_bytes(self) -> bytes:
+        """Return the content of a safetensors file."""
+        ...
+
+
 def export_html(
-    trace: Trace,
+    trace: Serializable,
     *,
-    branches: Sequence[Trace] = (),
+    branches: Sequence[Serializable] = (),
     weights: bytes | None = None,
     film: bytes | None = None,
 ) -> str:

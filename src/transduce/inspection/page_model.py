@@ -13,19 +13,19 @@ from transduce.model_folder import ModelFolder
 from transduce.text.vocabulary import Vocabulary
 
 FORMAT = 1
-MOST_PARAMETERS = 8_000_000  # more make a page of more than about 21 MB
+MAX_PARAMETERS = 8_000_000  # more make a page of more than about 21 MB
 
 
-def pack_weights(folder: ModelFolder) -> bytes:
+def pack_model(folder: ModelFolder) -> bytes:
     """The weights under the names of model.safetensors; `transduce.model` in the metadata has settings and pieces as JSON.
 
     Pieces are `[piece, score]`, and `[piece, score, "byte"]`; their number is their id.
     """
     weights = weights_of(folder.model)
     n_parameters = sum(weight.numel() for weight in weights.values())
-    if n_parameters > MOST_PARAMETERS:
+    if n_parameters > MAX_PARAMETERS:
         raise UsageError(
-            f"this model has {n_parameters / 1e6:.1f} million parameters, a page holds at most {MOST_PARAMETERS / 1e6:.0f} "
+            f"this model has {n_parameters / 1e6:.1f} million parameters, a page holds at most {MAX_PARAMETERS / 1e6:.0f} "
             "million: leave out --with-model, or use transduce serve"
         )
     config, kind = folder.config, folder.config.text.kind

@@ -15,10 +15,10 @@ from transduce.model.weights import shared_copy
 
 Model = Transformer | LanguageModel
 Record = Callable[[str, Tensor], None]
-MOST_NUMBERS = 1 << 24  # logits of texts with a hidden piece that are computed side by side
+MAX_NUMBERS = 1 << 24  # logits of texts with a hidden piece that are computed side by side
 
 
-def places(model: Model) -> dict[str, int]:
+def heads_per_attention(model: Model) -> dict[str, int]:
     """The attentions of a model by name, with their number of heads, in the order of Figure 1."""
     layers, n_heads = range(model.config.n_layers), model.config.n_heads
     stacks = (
@@ -34,11 +34,10 @@ def places(model: Model) -> dict[str, int]:
     }
 
 
-def bend(model: Model, edits: Sequence[Edit]) -> None:
-    """Take a model's positions away, if an edit says so."""
-    if any(edit["op"] == "no_positions" for edit in edits):
-        for table in _tables(model).values():
-            table.positions = NoPositions(model.config.d_model)
+def remove_positions(model: Model) -> None:
+    """Replace the positional encodings of a model by zeros, in place."""
+    for table in _tables(model).values():
+        table.positions = NoPositions(model.config.d_model)
 
 
 class NoPositions(torch.nn.Module):
@@ -53,7 +52,7 @@ class NoPositions(torch.nn.Module):
         return torch.zeros(length, self.d_model)
 
 
-def watch(model: Model, edits: Sequence[Edit], record: Record | None) -> None:
+def instrument(model: Model, edits: Sequence[Edit], record: Record | None) -> None:
     """Spell attention out everywhere, with the edits; and record what every part reads and answers."""
     for stack, layers in _stacks(model).items():
         for i, layer in enumerate(layers):
@@ -102,7 +101,7 @@ def _hook(at: str, sub: Any, norm: Any, record: Record) -> None:
         sub.w_1.register_forward_hook(keep_hidden)
 
 
-def read(model: Model, source: Sequence[int], target: Sequence[int]) -> Tensor:
+def compute_logits(model: Model, source: Sequence[int], target: Sequence[int]) -> Tensor:
     """One pass over all positions: the logits of every step."""
     if isinstance(model, LanguageModel):
         return model(torch.tensor([target]))[0]
@@ -123,12 +122,12 @@ def record_all(
     def keep(name: str, value: Tensor) -> None:
         tensors[name] = value.detach().clone()
 
-    watch(model, edits, keep)
+    instrument(model, edits, keep)
     with torch.no_grad():
-        tensors["logits"] = read(model, source, target)
+        tensors["logits"] = compute_logits(model, source, target)
     _embeddings(model, tensors, source, target)
     config = model.config
-    for at in places(model):
+    for at in heads_per_attention(model):
         stack, number, kind = at.split(".")
         attention = getattr(_stacks(model)[stack][int(number)], f"{kind}_attention")
         w_o = attention.w_o.weight.detach().unflatten(1, (config.n_heads, -1))
@@ -146,7 +145,7 @@ def record_all(
         plain = shared_copy(model)
         for module in plain.modules():
             module._forward_hooks.clear()
-        watch(plain, edits, None)
+        instrument(plain, edits, None)
         chosen = torch.tensor(choose(tensors["logits"]))
         tensors["align.attention"] = tensors[
             f"dec.{alignment_layer(config.n_layers)}.cross.weights"
@@ -178,7 +177,7 @@ def _occlusion(
     with torch.no_grad():
         whole = torch.log_softmax(logits, dim=-1).gather(1, chosen[:, None])
         for mask in torch.tensor_split(
-            ~torch.eye(n, dtype=torch.bool), -(-n * logits.numel() // MOST_NUMBERS)
+            ~torch.eye(n, dtype=torch.bool), -(-n * logits.numel() // MAX_NUMBERS)
         ):
             ids, targets = (torch.tensor([each]).expand(len(mask), -1) for each in (source, target))
             hidden = torch.log_softmax(model(ids, mask, targets), dim=-1)
@@ -202,7 +201,7 @@ def _gradient(
 
     handle = model.source_embedding.register_forward_hook(replace_output)
     with torch.enable_grad():
-        log_probs = torch.log_softmax(read(model, source, target), dim=-1)
+        log_probs = torch.log_softmax(compute_logits(model, source, target), dim=-1)
         handle.remove()
         rows = []
         for t, piece in enumerate(chosen.tolist()):

@@ -14,7 +14,7 @@ from rich.text import Text
 
 # Orange, white, blue, as on the page: apart for every eye.
 LOW, MIDDLE, HIGH = (179, 88, 6), (247, 247, 247), (33, 102, 172)
-MOST_LABEL, MOST_ROW = (
+MAX_LABEL, MAX_ROW = (
     12,
     16,
 )  # columns of the terminal that a piece may take, and the name of a row
@@ -41,7 +41,7 @@ class Grid:
         finite = [x for row in self.values for x in row if math.isfinite(x)]
         is_share = all(0 <= x <= 1.001 for x in finite)
         most = 1.0 if is_share else max(map(abs, finite), default=0.0) or 1.0
-        label = min(MOST_ROW, max(map(cell_len, self.rows), default=0))
+        label = min(MAX_ROW, max(map(cell_len, self.rows), default=0))
         text = Text(clean(self.title) + "\n", style="bold", no_wrap=True, overflow="crop")
         n_columns = len(self.values[0])
         if self.is_small:
@@ -62,7 +62,7 @@ class Grid:
                 for row in self.values
             ]
             least = max(len(x) for row in shown for x in row) + 1
-            widths = [max(least, min(MOST_LABEL, cell_len(name) + 1)) for name in self.columns]
+            widths = [max(least, min(MAX_LABEL, cell_len(name) + 1)) for name in self.columns]
             if sum(widths) + label + 1 > width:
                 widths = [least] * n_columns
             blocks = [list(block) for block in fit(widths, width - label - 1)]
@@ -120,10 +120,10 @@ class Listing:
         return table
 
 
-Part = Grid | Listing
+Element = Grid | Listing
 
 
-def show(parts: Iterable[Part], console: Console) -> None:
+def show(parts: Iterable[Element], console: Console) -> None:
     """Print parts one below the other, small grids without names side by side."""
     has_color = console.color_system is not None and not console.no_color
     for is_tile, group in groupby(

@@ -36,8 +36,14 @@ from transduce.decode.translator import Translator
 from transduce.errors import DataError, MissingInputError, UsageError
 from transduce.inspection.describe import describe
 from transduce.inspection.edits import Edit, check_edits, check_rows, is_causal, replace_words
-from transduce.inspection.record import bend, places, record_all, watch
-from transduce.inspection.tree import search
+from transduce.inspection.page_export import export_html
+from transduce.inspection.record import (
+    heads_per_attention,
+    instrument,
+    record_all,
+    remove_positions,
+)
+from transduce.inspection.tree import search_with_tree
 from transduce.model import Transformer
 from transduce.model.weights import shared_copy
 from transduce.storage import replace_file, sha256
@@ -45,8 +51,8 @@ from transduce.text.normalize import LONE_SURROGATE, normalize
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
 FORMAT = 1
-MOST_PIECES = 128  # of a side
-MOST_BYTES = 32 << 20  # of a file
+MAX_PIECES = 128  # of a side
+MAX_BYTES = 32 << 20  # of a file
 
 
 @dataclass(frozen=True)
@@ -114,9 +120,9 @@ class Trace:
             {name: tensor.half().contiguous() for name, tensor in self.tensors.items()},
             {"transduce.trace": json.dumps(self.meta, ensure_ascii=False)},
         )
-        if len(content) > MOST_BYTES:
+        if len(content) > MAX_BYTES:
             raise DataError(
-                f"a trace of {len(content) / 1e6:.0f} MB, at most {MOST_BYTES >> 20} are written: give a shorter text"
+                f"a trace of {len(content) / 1e6:.0f} MB, at most {MAX_BYTES >> 20} are written: give a shorter text"
             )
         return content
 
@@ -124,8 +130,6 @@ class Trace:
         """Write it: `.safetensors`, or `.html` for the page that shows it."""
         path = Path(path)
         if path.suffix == ".html":
-            from transduce.inspection.page_export import export_html
-
             replace_file(path, export_html(self).encode())
         elif path.suffix == ".safetensors":
             replace_file(path, self.to_bytes())
@@ -134,8 +138,6 @@ class Trace:
 
     def _repr_html_(self) -> str:
         """In a notebook: the page, in a frame of its own."""
-        from transduce.inspection.page_export import export_html
-
         page, title = (
             html.escape(text, quote=True) for text in (export_html(self), self.meta["text"])
         )
@@ -167,11 +169,12 @@ def trace(
     """Look inside: translate a text (or let a language model read it) and keep everything that was computed."""
     folder = worker.folder
     model = shared_copy(folder.model).eval()
-    check_edits(edits, places(model), len(folder.target_vocabulary))
+    check_edits(edits, heads_per_attention(model), len(folder.target_vocabulary))
     text = LONE_SURROGATE.sub("\ufffd", text)
     changed = replace_words(text, edits)
-    bend(model, edits)
-    watch(model, edits, None)
+    if any(edit["op"] == "no_positions" for edit in edits):
+        remove_positions(model)
+    instrument(model, edits, None)
     source: list[int] = []
     tree: list[dict[str, Any]] = []
     doubts: dict[str, Any] = {}
@@ -181,15 +184,15 @@ def trace(
         if not worker.clean(changed).strip():
             raise UsageError("the text is blank: there is nothing to look into")
         source = worker.source_vocabulary.encode(worker.clean(changed))
-        check_length(source, MOST_PIECES, "the text", worker.source_vocabulary)
-        target, tree = search(worker, model, source, beam, edits)
+        check_length(source, MAX_PIECES, "the text", worker.source_vocabulary)
+        target, tree = search_with_tree(worker, model, source, beam, edits)
         unseen, unknown = (
             list(f(worker.clean(changed))) for f in (worker.unseen_words, worker.unknown_characters)
         )
         repeats = has_repetition(target) and not has_repetition(source)
         doubts = {"doubts": {"unseen": unseen, "unknown": unknown, "repeats": repeats}}
         source = [*source, EOS]
-        check_length(target, MOST_PIECES, "its translation", worker.target_vocabulary)
+        check_length(target, MAX_PIECES, "its translation", worker.target_vocabulary)
     else:
         assert isinstance(worker, Generator), "the other kind"
         if beam is not None or any(edit["op"] == "force" for edit in edits):
@@ -197,7 +200,7 @@ def trace(
                 "a language model reads the text and searches nothing: leave out the beam and 'force'"
             )
         target = worker.vocabulary.encode(normalize(changed, folder.config.text.normalization))
-        check_length(target, min(MOST_PIECES, worker.window - 1), "the text", worker.vocabulary)
+        check_length(target, min(MAX_PIECES, worker.window - 1), "the text", worker.vocabulary)
     target = [SOS, *target]
     check_rows(edits, {"src": len(source), "tgt": len(target)})
 
@@ -220,7 +223,7 @@ def check_length(ids: Sequence[int], most: int, what: str, vocabulary: Vocabular
         )
 
 
-def checksum(meta: Mapping[str, Any]) -> str:
+def trace_id(meta: Mapping[str, Any]) -> str:
     """The name of a trace: follows from the model and from what was asked."""
     asked = {name: meta[name] for name in ("text", "beam", "edits")}
     return sha256(json.dumps([meta["model"]["fingerprint"], asked], sort_keys=True).encode())[:20]

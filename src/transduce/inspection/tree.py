@@ -30,7 +30,7 @@ class Prefixes(NamedTuple):
         return Prefixes(self.ids[rows])
 
 
-def search(
+def search_with_tree(
     worker: Translator,
     model: Transformer,
     source: Sequence[int],

@@ -1,6 +1,6 @@
 """What of a trace is shown in the terminal: each view is a function from a trace to matrices and lists.
 
-For people layers, heads and time steps count from 1; in `Choice` and in names of tensors layers, heads and positions from 0.
+For people layers, heads and time steps count from 1; in `Selection` and in names of tensors layers, heads and positions from 0.
 """
 
 import math
@@ -11,14 +11,14 @@ from typing import Any
 from torch import Tensor
 
 from transduce.errors import UsageError
-from transduce.inspection.terminal import Grid, Listing, Part, percent
+from transduce.inspection.terminal import Element, Grid, Listing, percent
 from transduce.inspection.trace import Trace
 
 N_CANDIDATES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Selection:
     """What of a trace is wanted; what is left out is chosen, or is all of it."""
 
     layer: int | None = None
@@ -32,9 +32,9 @@ def matrix(tensor: Tensor) -> list[list[float]]:
     return [[round(x, 6) for x in row] for row in tensor.float().tolist()]
 
 
-def tokens(trace: Trace, choice: Choice) -> list[Part]:
+def tokens(trace: Trace, selection: Selection) -> list[Element]:
     """The pieces of both sides, with ids and words; of the source also what is near."""
-    parts: list[Part] = []
+    parts: list[Element] = []
     for side in [name for name in ("source", "target") if name in trace.meta]:
         has = trace.meta[side]
         near = has.get("near")
@@ -49,7 +49,7 @@ def tokens(trace: Trace, choice: Choice) -> list[Part]:
     return parts
 
 
-def positions(trace: Trace, choice: Choice) -> list[Part]:
+def positions(trace: Trace, selection: Selection) -> list[Element]:
     """The positional encodings (section 3.5)."""
     side, name = ("source", "src.pos") if "source" in trace.meta else ("target", "tgt.pos")
     values = matrix(trace[name])
@@ -65,15 +65,17 @@ def positions(trace: Trace, choice: Choice) -> list[Part]:
     ]
 
 
-def heads(trace: Trace, choice: Choice) -> list[Part]:
+def heads(trace: Trace, selection: Selection) -> list[Element]:
     """The weights of all heads, of all layers, at a glance."""
     model = trace.meta["model"]
-    at, rows, columns = place(trace, choice)
+    at, rows, columns = place(trace, selection)
     what = f"{name_of(at).partition(', ')[2]}, in tenths"
-    found: list[Part] = [Listing(what, ["rows", "columns"], [[", ".join(rows), " ".join(columns)]])]
-    for layer in range(model["n_layers"]) if choice.layer is None else [choice.layer]:
-        at, _, columns = place(trace, Choice(layer, kind=choice.kind))
-        numbers = range(model["n_heads"]) if choice.head is None else [choice.head]
+    found: list[Element] = [
+        Listing(what, ["rows", "columns"], [[", ".join(rows), " ".join(columns)]])
+    ]
+    for layer in range(model["n_layers"]) if selection.layer is None else [selection.layer]:
+        at, _, columns = place(trace, Selection(layer, kind=selection.kind))
+        numbers = range(model["n_heads"]) if selection.head is None else [selection.head]
         each = {
             f"layer {layer + 1} head {h + 1}": matrix(trace[f"{at}.weights"][h]) for h in numbers
         }
@@ -81,17 +83,17 @@ def heads(trace: Trace, choice: Choice) -> list[Part]:
     return found
 
 
-def scores(trace: Trace, choice: Choice) -> list[Part]:
+def scores(trace: Trace, selection: Selection) -> list[Element]:
     """Eq. 1 of one head, stage by stage."""
-    at, rows, columns = place(trace, choice)
-    h = choice.head or 0
+    at, rows, columns = place(trace, selection)
+    h = selection.head or 0
     names = {
         "raw": "Q K^T",
         "scaled": "/ sqrt(d_k)",
         "masked": "masked",
         "weights": "softmax, in hundredths",
     }
-    stages: list[Part] = [
+    stages: list[Element] = [
         Grid(
             f"{name_of(at, h)}: {what} ({at}.{name}[{h}])",
             rows,
@@ -106,7 +108,7 @@ def scores(trace: Trace, choice: Choice) -> list[Part]:
     return [*stages, Grid(mixed, rows, dimensions, values, is_small=True)]
 
 
-def alignment(trace: Trace, choice: Choice) -> list[Part]:
+def alignment(trace: Trace, selection: Selection) -> list[Element]:
     """Three answers to the question where it looked, for each piece written."""
     if "source" not in trace.meta:
         raise UsageError("a language model has no source: there is nothing to align with")
@@ -122,18 +124,18 @@ def alignment(trace: Trace, choice: Choice) -> list[Part]:
     ]
 
 
-def probs(trace: Trace, choice: Choice) -> list[Part]:
+def probs(trace: Trace, selection: Selection) -> list[Element]:
     """The likeliest pieces of a time step, or of each."""
     names = ["piece", "id", "logit", "probability"]
     tops = [[[p, i, logit, x] for i, p, logit, x in step["top"]] for step in trace.meta["steps"]]
     return [
         Listing(f"step {t + 1}: {piece}", names, top, bar="probability")
         for t, (top, piece) in enumerate(zip(tops, written(trace), strict=True))
-        if choice.step in (None, t + 1)
+        if selection.step in (None, t + 1)
     ]
 
 
-def beam(trace: Trace, choice: Choice) -> list[Part]:
+def beam(trace: Trace, selection: Selection) -> list[Element]:
     """The tree of the search: each candidate below the one it continues."""
     tree = trace.meta["tree"]
     if not tree:
@@ -152,20 +154,20 @@ def beam(trace: Trace, choice: Choice) -> list[Part]:
     return [Listing("the search: scores are log-probabilities", names, rows)]
 
 
-def steps(trace: Trace, choice: Choice) -> list[Part]:
+def steps(trace: Trace, selection: Selection) -> list[Element]:
     """What was read, written and thought of at each time step."""
     read = trace.meta["target"]["pieces"]
     best = [[[p, x] for _, p, _, x in step["top"][:N_CANDIDATES]] for step in trace.meta["steps"]]
     rows = [
         [t + 1, " ".join(read[: t + 1]), piece, best[t], step["entropy"] / math.log(2)]
         for t, (step, piece) in enumerate(zip(trace.meta["steps"], written(trace), strict=True))
-        if choice.step in (None, t + 1)
+        if selection.step in (None, t + 1)
     ]
     title = f"{trace.meta.get('source', trace.meta['target'])['text']} -> {trace.meta['target']['text']}"
     return [Listing(title, ["step", "read", "written", "candidates", "bits"], rows)]
 
 
-def layers(trace: Trace, choice: Choice) -> list[Part]:
+def layers(trace: Trace, selection: Selection) -> list[Element]:
     """What would be written if the decoder ended after each layer."""
     vocabulary, n_layers = trace.meta["vocabulary"], trace.meta["model"]["n_layers"]
     best = [trace[f"lens.{i}"].float().softmax(dim=-1).max(dim=-1) for i in range(n_layers)]
@@ -176,7 +178,7 @@ def layers(trace: Trace, choice: Choice) -> list[Part]:
             *([[vocabulary[int(each.indices[t])], float(each.values[t])]] for each in best),
         ]
         for t, piece in enumerate(written(trace))
-        if choice.step in (None, t + 1)
+        if selection.step in (None, t + 1)
     ]
     return [
         Listing(
@@ -187,7 +189,7 @@ def layers(trace: Trace, choice: Choice) -> list[Part]:
     ]
 
 
-def why(trace: Trace, choice: Choice) -> list[Part]:
+def why(trace: Trace, selection: Selection) -> list[Element]:
     """Why each piece was written, in words made of the numbers."""
     rows = []
     for t, piece in enumerate(written(trace)):
@@ -203,7 +205,9 @@ def why(trace: Trace, choice: Choice) -> list[Part]:
         line += f'"{piece}" got {percent(float(probs[mine]))}, "{trace.meta["vocabulary"][other]}" {percent(float(probs[other]))}'
         rows.append([t + 1, line])
     return [
-        Listing("why", ["step", "because"], [row for row in rows if choice.step in (None, row[0])])
+        Listing(
+            "why", ["step", "because"], [row for row in rows if selection.step in (None, row[0])]
+        )
     ]
 
 
@@ -212,13 +216,13 @@ def written(trace: Trace) -> list[str]:
     return [trace.meta["vocabulary"][step["chosen"]] for step in trace.meta["steps"]]
 
 
-def place(trace: Trace, choice: Choice) -> tuple[str, list[str], list[str]]:
+def place(trace: Trace, selection: Selection) -> tuple[str, list[str], list[str]]:
     """The attention that is meant, and the names of its queries and keys."""
     model = trace.meta["model"]
-    kind = choice.kind or ("cross" if "source" in trace.meta else "self")
+    kind = selection.kind or ("cross" if "source" in trace.meta else "self")
     if "source" not in trace.meta and kind != "self":
         raise UsageError(f"--kind {kind}: a language model has self-attention only")
-    layer = choice.layer
+    layer = selection.layer
     if layer is None:
         layer = model["alignment_layer"] if kind == "cross" else model["n_layers"] - 1
     queries = trace.meta["source" if kind == "enc" else "target"]["pieces"]
@@ -237,13 +241,13 @@ def name_of(at: str, head: int | None = None) -> str:
     return f"{stack} layer {int(layer) + 1}, {part}{'' if head is None else f', head {head + 1}'}"
 
 
-View = Callable[[Trace, Choice], list[Part]]
+View = Callable[[Trace, Selection], list[Element]]
 VIEWS: dict[str, View] = {
     each.__name__: each for each in (tokens, positions, heads, scores, alignment, probs, beam, steps, layers, why)
 }  # fmt: skip
 
 
-def look(trace: Trace, view: str, choice: Choice) -> list[Part]:
+def build_view(trace: Trace, view: str, selection: Selection) -> list[Element]:
     """A view of a trace; what the model does not have is refused."""
     model = trace.meta["model"]
     counts = {
@@ -252,7 +256,7 @@ def look(trace: Trace, view: str, choice: Choice) -> list[Part]:
         "step": (1, len(trace.meta["steps"])),
     }
     for name, (first, n) in counts.items():
-        given = getattr(choice, name)
+        given = getattr(selection, name)
         if given is not None and not first <= given < first + n:
             raise UsageError(f"--{name} {given}: here they go from {first} to {first + n - 1}")
-    return VIEWS[view](trace, choice)
+    return VIEWS[view](trace, selection)

@@ -25,7 +25,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from transduce.cli.inspect import branches, find_film
 from transduce.decode.generator import Generator
 from transduce.decode.load import load
 from transduce.decode.translator import Translator
@@ -37,11 +36,13 @@ from transduce.errors import (
     TransduceError,
     UsageError,
 )
+from transduce.inspection.branches import make_branches
 from transduce.inspection.edits import parse_edits
-from transduce.inspection.trace import Trace, checksum, trace
+from transduce.inspection.trace import Trace, trace, trace_id
+from transduce.training.run_folder import find_film
 
-MOST_BODY = 1 << 20
-MOST_TRACES, MOST_REQUESTS = 8, 512  # kept in memory; a trace that is not is made again
+MAX_BODY = 1 << 20
+MAX_TRACES, MAX_REQUESTS = 8, 512  # kept in memory; a trace that is not is made again
 FIELDS = {"text", "beam", "edits"}
 POLICY = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]*)"')
 HEADERS = {
@@ -62,7 +63,7 @@ class Traces:
 
     def name(self, asked: Mapping[str, Any]) -> str:
         """The name of what is asked: it follows from that and from the model."""
-        return checksum({**asked, "model": {"fingerprint": self._worker.folder.fingerprint}})
+        return trace_id({**asked, "model": {"fingerprint": self._worker.folder.fingerprint}})
 
     def make(self, asked: Mapping[str, Any]) -> Trace:
         """What is asked, which is remembered if it can be had."""
@@ -72,7 +73,7 @@ class Traces:
             self._made[name] = made
             self._asked.pop(name, None)
             self._asked[name] = asked
-            for kept, most in ((self._made, MOST_TRACES), (self._asked, MOST_REQUESTS)):
+            for kept, most in ((self._made, MAX_TRACES), (self._asked, MAX_REQUESTS)):
                 if len(kept) > most:
                     kept.popitem(last=False)
             return made
@@ -201,9 +202,9 @@ def make_app(
         body = b""
         async for part in request.stream():
             body += part
-            if len(body) > MOST_BODY:
+            if len(body) > MAX_BODY:
                 return failed(
-                    413, f"a request of more than {MOST_BODY >> 20} MB: give a shorter text"
+                    413, f"a request of more than {MAX_BODY >> 20} MB: give a shorter text"
                 )
         return JSONResponse(await run_in_threadpool(traces.answer, parse_request(body)))
 
@@ -216,7 +217,7 @@ def make_app(
     @app.get("/v1/inspect/{name}.html")
     def one_file(name: str) -> Response:
         made = traces.get(name)
-        return page(export_html(made, branches=branches(made), film=film))
+        return page(export_html(made, branches=make_branches(made), film=film))
 
     @app.get("/v1/inspect/{name}")
     def again(name: str) -> Response:

@@ -40,6 +40,17 @@ def check_run_folder(run: Path) -> None:
             raise OutputError(f"{run} is not empty and holds no run: choose a new folder")
 
 
+def find_film(model: Path | None) -> bytes | None:
+    """Return the film of the run that trained a model, or None if there is none.
+
+    `model` is a run folder or the model folder inside one; None is the built-in model.
+    """
+    for folder in (model, model.parent) if model is not None else ():
+        if (folder / FILM).is_file():
+            return (folder / FILM).read_bytes()
+    return None
+
+
 @contextlib.contextmanager
 def hold_run(run: Path, inputs: Inputs, log: Log) -> Iterator[None]:
     """Make the folder of a run if it is not there, and hold it. If what was given is refused, a new folder is taken away again.

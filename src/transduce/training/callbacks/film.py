@@ -16,9 +16,9 @@ from torch import Tensor
 
 from transduce.decode.translator import Translator
 from transduce.errors import TransduceError
-from transduce.inspection.describe import steps
-from transduce.inspection.record import read, watch
-from transduce.inspection.tree import search
+from transduce.inspection.describe import describe_steps
+from transduce.inspection.record import compute_logits, instrument
+from transduce.inspection.tree import search_with_tree
 from transduce.model import Transformer
 from transduce.model.weights import shared_copy
 from transduce.model_folder import ModelFolder
@@ -90,17 +90,17 @@ def look(folder: ModelFolder, text: str) -> tuple[dict[str, Any], dict[str, Tens
     if isinstance(model, Transformer):
         source, (target, _) = (
             [*target, EOS],
-            search(Translator(folder), model, target, beam=1, edits=()),
+            search_with_tree(Translator(folder), model, target, beam=1, edits=()),
         )
-    watch(model, (), keep)
+    instrument(model, (), keep)
     with torch.inference_mode():
-        logits = read(model, source, [SOS, *target]).float().cpu()
+        logits = compute_logits(model, source, [SOS, *target]).float().cpu()
     chosen = [*target, EOS if source else int(logits[-1].argmax())]
     frame = {
         "text": folder.target_vocabulary.decode(target),
         "source": [folder.source_vocabulary.token(i) for i in source],
         "target": [folder.target_vocabulary.token(i) for i in (SOS, *target)],
-        "steps": steps(logits, chosen, folder.target_vocabulary, N_TOP),
+        "steps": describe_steps(logits, chosen, folder.target_vocabulary, N_TOP),
     }
     return frame, tensors
 
