@@ -9,6 +9,7 @@ import pytest
 from tests.browser.conftest import Visit
 from transduce.evaluation import metrics as evaluate
 from transduce.evaluation.comparison import Comparison, kinds_of_sentences, make_buckets
+from transduce.evaluation.significance import score_systems
 from transduce.grammar import generate
 from transduce.reports.comparison import FIRST_SHOWN, compare_page
 
@@ -26,7 +27,7 @@ def compare(
         for name, lines in systems.items()
     }
     return compare_page(
-        Comparison(systems, [right], source, evaluate.compare(systems, right), buckets, chrf, {})
+        Comparison(systems, [right], source, score_systems(systems, right), buckets, chrf, {})
     )
 
 

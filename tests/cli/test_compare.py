@@ -141,7 +141,7 @@ def test_a_wrong_seed_is_said_before_any_work(
         "--system",
         files["best"],
     )
-    assert (code, "SACREBLEU_SEED is '-3': wanted a whole number, or none" in err) == (2, True)
+    assert (code, "SACREBLEU_SEED is '-3'; expected a whole number, or none" in err) == (2, True)
 
 
 def test_names_may_hold_anything_and_a_path_an_equals_sign(
@@ -233,7 +233,7 @@ def test_short_lines_have_a_bleu_of_their_own_in_a_bucket_and_none_in_a_whole_se
         (
             ("--system", "right", "--system", "best", "--tokenize", "x"),
             2,
-            "unknown tokenisation 'x'",
+            "unknown tokenizer 'x'",
         ),
         (("--system", "right", "--system", "gone"), 66, "no file gone"),
         (("--system", "right", "--system", "short"), 65, "short has 1 lines, right has 60"),

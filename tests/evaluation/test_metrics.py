@@ -1,4 +1,3 @@
-import itertools
 import json
 import math
 import random
@@ -16,7 +15,6 @@ from transduce.evaluation.likelihood import loss, perplexity
 from transduce.evaluation.metrics import (
     Score,
     bleu,
-    compare,
     corpus_scores,
     exact_match,
 )
@@ -43,7 +41,7 @@ def test_bleu_depends_on_the_tokenisation_and_says_so() -> None:
 
 def test_an_unknown_tokenisation_names_the_known_ones() -> None:
     with pytest.raises(
-        UsageError, match="unknown tokenisation 'moses': known: 13a, intl, char, zh, none"
+        UsageError, match="unknown tokenizer 'moses'; known: 13a, intl, char, zh, none"
     ):
         bleu(["a"], ["a"], tokenize="moses")
 
@@ -126,63 +124,3 @@ def test_scores_and_signatures_are_those_of_the_sacrebleu_command(
     for score, theirs in zip(ours, told, strict=True):
         assert (score.name, score.signature) == (theirs["name"], theirs["signature"])
         assert score.value == pytest.approx(theirs["score"], abs=1e-8)
-
-
-def test_a_planted_better_system_is_found_and_a_copy_is_not() -> None:
-    first, better = spoil(TARGETS, 0.3, 1), spoil(TARGETS, 0.1, 2)
-    rows = compare({"first": first, "better": better, "copy": list(first)}, TARGETS)
-    assert [(row.system, row.score.name) for row in rows] == [
-        (system, name)
-        for name in ("BLEU", "chrF2", "TER")
-        for system in ("first", "better", "copy")
-    ]
-    for base, good, copy in (rows[:3], rows[3:6], rows[6:]):
-        assert (base.difference, base.p_bootstrap, base.p_randomisation) == (None, None, None)
-        assert (copy.difference, copy.p_bootstrap, copy.p_randomisation) == (0, 1, 1)
-        assert good.difference == pytest.approx(good.score.value - base.score.value)
-        assert (good.difference < 0) == (good.score.name == "TER")
-        assert good.p_bootstrap is not None
-        assert good.p_randomisation is not None
-        assert max(good.p_bootstrap, good.p_randomisation) < 0.01
-        assert good.interval > 0
-        assert "bs:1000|ar:10000|seed:12345" in good.score.signature
-    for row, score in zip(rows[1::3], corpus_scores(better, TARGETS), strict=True):
-        assert row.score.value == pytest.approx(score.value)
-
-
-@pytest.mark.parametrize(
-    ("n_better", "n_worse"), [(1, 0), (2, 0), (5, 0), (8, 0), (7, 1), (6, 2), (3, 3)]
-)
-def test_p_of_randomisation_is_that_of_trying_all_exchanges(n_better: int, n_worse: int) -> None:
-    """Where few sentences differ all exchanges can be tried. At 10,000 trials four standard errors are at most 0.02.
-
-    A wrong word in a line, so that many exchanges are as far apart as what was observed.
-    """
-    right, wrong = TARGETS[:30], [f"{line.rsplit(' ', 1)[0]} x" for line in TARGETS[:30]]
-    first, other = (
-        [*wrong[:n_better], *right[n_better:]],
-        [*right[:-n_worse], *wrong[-n_worse:]] if n_worse else right,
-    )
-    places = [i for i in range(30) if first[i] != other[i]]
-    found = {
-        row.score.name: row
-        for row in compare({"first": first, "other": other}, right)
-        if row.difference
-    }
-    for name, row in found.items():
-        larger = 0
-        for flips in itertools.product((False, True), repeat=len(places)):
-            one, two = list(first), list(other)
-            for i in itertools.compress(places, flips):
-                one[i], two[i] = two[i], one[i]
-            scores = [
-                {s.name: s.value for s in corpus_scores(lines, right)}[name] for lines in (one, two)
-            ]
-            larger += abs(scores[0] - scores[1]) >= abs(row.difference or 0) - 1e-9
-        assert row.p_randomisation == pytest.approx(larger / 2 ** len(places), abs=0.02)
-
-
-def test_two_systems_that_are_equally_bad_are_not_told_apart() -> None:
-    first, second = spoil(TARGETS, 0.2, 1), spoil(TARGETS, 0.2, 2)
-    for row in compare({"first": first, "second": second}, TARGETS)[1::2]:
-        assert min(row.p_bootstrap or 1, row.p_randomisation or 1) > 0.05

@@ -18,7 +18,7 @@ from transduce.cli.translate import check_outputs, printable
 from transduce.decode.load import load_translator
 from transduce.errors import MissingInputError, UsageError
 from transduce.evaluation import metrics as evaluate
-from transduce.evaluation.metrics import Compared
+from transduce.evaluation.significance import SystemScore, read_seed, score_systems
 from transduce.evaluation.test_sets import read_test_set, search_settings, translate, warn_of_text
 from transduce.text.files import display_name, read_lines
 from transduce.text.normalize import split_words
@@ -49,7 +49,7 @@ class Comparison:
     systems: Systems
     references: Sequence[Lines]
     source: Lines | None
-    compared: Sequence[Compared]
+    compared: Sequence[SystemScore]
     buckets: Sequence[Bucket]
     chrf: Mapping[str, Sequence[float]]  # of each sentence by system
     searches: Mapping[
@@ -87,7 +87,7 @@ def compare_systems(
     if "source" in training and source is None:
         raise UsageError("--train-source is compared with the source: give --source as well")
     evaluate.make_metrics(tokenize)  # what is wrong is said before anything is translated
-    evaluate.check_seed()
+    read_seed()
     for path in training.values():
         if not path.exists():
             raise MissingInputError(f"no file {path}")
@@ -110,7 +110,7 @@ def compare_systems(
         [*systems.items(), *zip(map(display_name, references), right, strict=True)], tokenize
     )
     with console.status("resampling"):
-        compared = evaluate.compare(systems, *right, tokenize=tokenize)
+        compared = score_systems(systems, *right, tokenize=tokenize)
         kinds = kinds_of_sentences(texts, right[0], training, rare)
         buckets = [
             bucket for kind in kinds for bucket in make_buckets(*kind, systems, right, tokenize)
@@ -229,7 +229,7 @@ def make_buckets(
             yield Bucket(by, label, len(rows), scores)
 
 
-def verdict(row: Compared) -> str:
+def verdict(row: SystemScore) -> str:
     """In a word."""
     if row.difference is None or row.p_bootstrap is None or row.p_randomisation is None:
         return "baseline"

@@ -1,55 +1,38 @@
-"""How good translations are: BLEU, chrF and TER with their signatures, exact match, loss; and whether a difference is one."""
+"""Scores of translations: BLEU, chrF and TER with their sacreBLEU signatures, and exact match."""
 
-import contextlib
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
-from sacrebleu import significance
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
-from sacrebleu.significance import PairedTest
 
 from transduce.config import nearest
 from transduce.errors import DataError, UsageError
 
-TOKENIZERS = ("13a", "intl", "char", "zh", "none")  # sacreBLEU's that need nothing else
-METRICS = ("BLEU", "chrF2", "TER")  # as sacreBLEU calls them
-EQUAL = 1e-6  # scores that are nearer are equal: sums of float32 differ by the order of their terms
-TESTS = (
-    ("bs", 1000),
-    ("ar", 10000),
-)  # bootstrap and randomisation as sacreBLEU calls them, and its numbers of samples
+TOKENIZERS = ("13a", "intl", "char", "zh", "none")  # those of sacreBLEU without dependencies
+METRICS = ("BLEU", "chrF2", "TER")  # the names sacreBLEU gives them
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A number with its name and how it was computed."""
+    """A number, the name of its metric, and a signature that says how it was computed."""
 
     name: str
     value: float
     signature: str
 
 
-class Compared(NamedTuple):
-    """A score of one system and how sure its difference from the first system's is; the first has no difference."""
-
-    system: str
-    score: Score
-    interval: float  # half of the 95 % confidence interval
-    difference: float | None = None
-    p_bootstrap: float | None = None
-    p_randomisation: float | None = None
-
-
 def make_metrics(tokenize: str = "13a") -> dict[str, Metric]:
-    """BLEU, chrF and TER as the `sacrebleu` command makes them."""
+    """Return BLEU, chrF and TER by name, configured like the `sacrebleu` command.
+
+    Raise UsageError for an unknown tokenizer.
+    """
     if tokenize not in TOKENIZERS:
-        raise UsageError(f"unknown tokenisation {tokenize!r}: {nearest(tokenize, TOKENIZERS)}")
-    return dict(zip(METRICS, (BLEU(tokenize=tokenize, force=True), CHRF(), TER()), strict=True))
+        raise UsageError(f"unknown tokenizer {tokenize!r}; {nearest(tokenize, TOKENIZERS)}")
+    # force=True: no warning about tokenized text, for which test_sets has its own.
+    return {"BLEU": BLEU(tokenize=tokenize, force=True), "chrF2": CHRF(), "TER": TER()}
 
 
 def corpus_scores(
@@ -58,100 +41,49 @@ def corpus_scores(
     tokenize: str = "13a",
     names: Sequence[str] = METRICS,
 ) -> list[Score]:
-    """Scores against one or several references. `tokenize="none"` for text that is tokenised already."""
+    """Score a corpus against one or several references.
+
+    `tokenize="none"` is for text that is already tokenized. Raise DataError if there are no lines,
+    or not equally many.
+    """
     check_lengths(hypotheses, *references)
-    metrics, right = make_metrics(tokenize), [list(each) for each in references]
-    values = {
-        name: float(metrics[name].corpus_score(list(hypotheses), right).score) for name in names
-    }
-    return [
-        Score(name, value, str(metrics[name].get_signature())) for name, value in values.items()
-    ]
+    metrics = make_metrics(tokenize)
+    reference_lists = [list(each) for each in references]
+    scores = []
+    for name in names:
+        value = float(metrics[name].corpus_score(list(hypotheses), reference_lists).score)
+        scores.append(Score(name, value, str(metrics[name].get_signature())))
+    return scores
 
 
 def bleu(hypotheses: Sequence[str], *references: Sequence[str], tokenize: str = "13a") -> Score:
-    """Corpus BLEU alone."""
+    """Return corpus BLEU."""
     return corpus_scores(hypotheses, *references, tokenize=tokenize, names=["BLEU"])[0]
 
 
 def sentence_chrf(hypothesis: str, *references: str) -> float:
-    """chrF of one sentence: 0 to 100, for finding bad ones."""
+    """Return the chrF of one sentence, from 0 to 100. Use it to rank sentences."""
     return float(CHRF().sentence_score(hypothesis, list(references)).score)
 
 
-def compare(
-    systems: Mapping[str, Sequence[str]], *references: Sequence[str], tokenize: str = "13a"
-) -> list[Compared]:
-    """Every metric of every system, and two paired tests of each system against the first, both sacreBLEU's.
-
-    Both tests are two-sided: bootstrap resampling asks whether the difference would hold on other sentences like these,
-    approximate randomisation how often exchanging the outputs at random makes as large a one.
-    """
-    check_seed()
-    for lines in systems.values():
-        check_lengths(lines, *references)
-    named = [(system, list(lines)) for system, lines in systems.items()]
-    right = [list(each) for each in references]
-    found = []
-    for name, metric in make_metrics(tokenize).items():
-        with ties_counted():
-            tests: Any = [PairedTest(list(named), {name: metric}, right, *how)() for how in TESTS]
-        (signatures, bootstrap), (_, randomisation) = tests
-        signatures[name].update("ar", TESTS[1][1])
-        for number, system in enumerate(systems):
-            score = Score(name, float(bootstrap[name][number].score), str(signatures[name]))
-            row = Compared(system, score, float(bootstrap[name][number].ci))
-            if number:
-                p_values = (each[name][number].p_value for each in (bootstrap, randomisation))
-                row = Compared(*row[:3], score.value - float(bootstrap[name][0].score), *p_values)
-            found.append(row)
-    return found
-
-
-def check_seed() -> None:
-    """The seed of the tests is sacreBLEU's: 12345, or what the environment says."""
-    seed = os.environ.get("SACREBLEU_SEED", "12345")
-    if not seed.isdecimal() and seed.lower() != "none":
-        raise UsageError(
-            f"SACREBLEU_SEED is {seed!r}: wanted a whole number, or none for another one each time"
-        )
-
-
-@contextlib.contextmanager
-def ties_counted() -> Iterator[None]:
-    """Let sacreBLEU count samples that are as far apart as what was observed, not only those that are further.
-
-    What was observed is one of them. Without it two copies of a system are significantly different, and so are systems of which one
-    wins by few whole edits (docs/decisions.md).
-    """
-    theirs = significance._compute_p_value
-    significance._compute_p_value = _p_value  # type: ignore[assignment]  # the same but for the names of its arguments
-    try:
-        yield
-    finally:
-        significance._compute_p_value = theirs
-
-
-def _p_value(samples: Any, observed: float) -> float:
-    return (int((samples >= observed - EQUAL).sum()) + 1) / (len(samples) + 1)
-
-
 def exact_match(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
-    """Percent of hypotheses that are a reference to the letter."""
+    """Return the percentage of hypotheses that equal one of their references."""
     check_lengths(hypotheses, *references)
-    n_equal = sum(line in rights for line, *rights in zip(hypotheses, *references, strict=True))
-    several = f"nrefs:{len(references)}|" if len(references) > 1 else ""
-    return Score(
-        "exact match", 100 * n_equal / len(hypotheses), f"n:{len(hypotheses)}|{several}case:mixed"
+    n_equal = sum(
+        hypothesis in right for hypothesis, *right in zip(hypotheses, *references, strict=True)
     )
+    n_references = f"nrefs:{len(references)}|" if len(references) > 1 else ""
+    signature = f"n:{len(hypotheses)}|{n_references}case:mixed"
+    return Score("exact match", 100 * n_equal / len(hypotheses), signature)
 
 
-def check_lengths(lines: Sequence[str], *references: Sequence[str]) -> None:
-    """As many lines as references, and at least one."""
+def check_lengths(hypotheses: Sequence[str], *references: Sequence[str]) -> None:
+    """Raise DataError unless every hypothesis has its references, and there is at least one."""
     for each in references:
-        if len(lines) != len(each):
+        if len(hypotheses) != len(each):
             raise DataError(
-                f"{len(lines)} translations but {len(each)} references: line n must belong to line n"
+                f"{len(hypotheses)} translations but {len(each)} references; "
+                "expected one reference per translation, in the same order"
             )
-    if not lines or not references:
-        raise DataError("nothing to evaluate: no line")
+    if not hypotheses or not references:
+        raise DataError("nothing to evaluate: there are no lines")

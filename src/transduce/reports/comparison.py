@@ -6,7 +6,8 @@ from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
 from transduce.evaluation.comparison import SURE, Bucket, Comparison, verdict
-from transduce.evaluation.metrics import Compared, sentence_chrf
+from transduce.evaluation.metrics import sentence_chrf
+from transduce.evaluation.significance import SystemScore
 from transduce.reports.html import (
     Html,
     Series,
@@ -139,7 +140,7 @@ def _parts(comparison: Comparison) -> Iterator[Html]:
         yield from _sentences(comparison, baseline, other)
 
 
-def _headline(row: Compared, baseline: str) -> Html:
+def _headline(row: SystemScore, baseline: str) -> Html:
     said = {"better": "is better than", "worse": "is worse than"}.get(
         verdict(row), "cannot be told apart from"
     )
@@ -149,7 +150,7 @@ def _headline(row: Compared, baseline: str) -> Html:
     return element("p", element("b", row.system), " ", marked, " ", element("b", baseline), numbers)
 
 
-def _row(row: Compared) -> tuple[object, ...]:
+def _row(row: SystemScore) -> tuple[object, ...]:
     cells = (row.score.name, row.system, f"{row.score.value:.2f}", f"± {row.interval:.2f}")
     if row.difference is None:
         return (*cells, "", element("span", "baseline", style="quiet"), "", "")
