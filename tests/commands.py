@@ -1,4 +1,4 @@
-"""Run the command line inside the tests, and read what it says."""
+"""Run the command line inside the tests, and read its messages."""
 
 from collections.abc import Callable
 
@@ -6,11 +6,13 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 def line_messages(err: str) -> list[str]:
-    """What `translate` said about lines, without what it says of itself: its engine, and how many lines there were."""
-    lines = [line.removeprefix("transduce: ") for line in err.splitlines()]
+    """Return what `translate` printed about lines, without its engine and its summary."""
+    lines = err.splitlines()
+    for prefix in ("transduce: note: ", "transduce: warning: "):
+        lines = [line.removeprefix(prefix) for line in lines]
     while lines and lines[0].startswith("converted for CTranslate2, once: "):
         del lines[0]
-    engine, *between, summary = lines
+    engine, *messages, summary = lines
     assert engine.startswith("engine: "), err
     assert summary.partition(" ")[2].startswith("line"), err
-    return between
+    return messages

@@ -21,7 +21,7 @@ class TransduceError(Exception):
     """The root: everything this package raises on purpose."""
 
     exit_code = 1
-    is_told = False  # by another process that trains together with this one
+    already_reported = False  # by another process that trains together with this one
 
 
 class UsageError(TransduceError):

@@ -74,14 +74,14 @@ def test_one_claim_shows_its_numbers_in_the_terminal(transduce: Run) -> None:
 
 
 def test_what_cannot_be_asked_is_said(transduce: Run) -> None:
-    said = "transduce: no claim 'laiers': did you mean 'layers'?\n"
+    said = "transduce: error: no claim 'laiers': did you mean 'layers'?\n"
     assert transduce("claims", "laiers") == (2, "", said)
     assert transduce("claims", "layers", "--fast") == (
         2,
         "",
-        "transduce: give names, --fast or --all: one of them\n",
+        "transduce: error: give names, --fast or --all: one of them\n",
     )
-    said = "transduce: --html shows results: give names of claims, --fast or --all\n"
+    said = "transduce: error: --html shows results; add names of claims, --fast or --all\n"
     assert transduce("claims", "--html", "x.html") == (2, "", said)
 
 

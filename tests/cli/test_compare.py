@@ -292,7 +292,7 @@ def test_what_is_refused(
     found, out, err = transduce("compare", "--reference", "right", *command)
     assert (found, out) == (code, "")
     assert said in err
-    assert "give --reference, the right translations" in transduce("compare", *command)[2]
+    assert "missing --reference FILE" in transduce("compare", *command)[2]
 
 
 def test_sentences_are_sorted_by_length_rare_words_and_overlap(tmp_path: Path) -> None:

@@ -105,7 +105,8 @@ def test_unequal_files_are_told_and_then_an_error(
     assert f"{int(drift[1]) - 3:>9}  {sources[int(drift[1]) - 4]}\n" in out
     assert "pairs before they drift apart." in out
     assert err == (
-        f"transduce: {source} has 299 lines, {target} has 300: line n of one must be the translation of line n of the other; "
+        f"transduce: error: {source} has 299 lines, {target} has 300: "
+        "line n of one must be the translation of line n of the other; "
         "put them right at the place shown\n"
     )
     code, out, err = doctor(
@@ -113,7 +114,8 @@ def test_unequal_files_are_told_and_then_an_error(
     )
     assert code == 65
     assert err == (
-        f"transduce: nothing was written to {tmp_path / 'clean'}: unequal files cannot be cleaned: put right which lines belong "
+        f"transduce: error: nothing was written to {tmp_path / 'clean'}: "
+        "unequal files cannot be cleaned: put right which lines belong "
         "together, at the place shown, and come again\n"
     )
     assert not (tmp_path / "clean").exists()
@@ -260,23 +262,23 @@ def test_what_cannot_be_read_or_written_is_said_before_the_work(
 ) -> None:
     source, target = write(*sides(pairs[:30]))
     code, _, err = doctor("--source", tmp_path / "gone.en", "--target", target)
-    assert (code, err) == (66, f"transduce: no file {tmp_path / 'gone.en'}\n")
+    assert (code, err) == (66, f"transduce: error: no file {tmp_path / 'gone.en'}\n")
     code, out, err = doctor(
         "--source", source, "--target", target, "--html", tmp_path / "no" / "report.html"
     )
     assert (code, out) == (73, "")
     assert (
         err
-        == f"transduce: {tmp_path / 'no/report.html'} cannot be written: there is no folder {tmp_path / 'no'}\n"
+        == f"transduce: error: cannot create {tmp_path / 'no/report.html'}: no folder {tmp_path / 'no'}\n"
     )
     code, _, err = doctor("--source", source, "--target", target, "--html", tmp_path)
     assert (code, err) == (
         73,
-        f"transduce: {tmp_path} is a folder, wanted the name of a file for the page\n",
+        f"transduce: error: {tmp_path} is a folder; expected the name of a file to write\n",
     )
     code, _, err = doctor("--source", source)
     assert code == 2
     assert "give both --source and --target" in err
     code, _, err = doctor("--source", source, "--target", target, "--languages", "en")
     assert code == 2
-    assert "--languages 'en': wanted two names with a comma between" in err
+    assert "--languages is 'en'; expected two names separated by a comma" in err

@@ -150,12 +150,12 @@ def test_pairs_that_are_too_long_for_the_model_are_left_out_of_the_loss_and_that
         (
             ("--hypothesis", "one", "--reference", "one", "--beam", "3"),
             2,
-            "--hypothesis is scored as it is: leave out --m",
+            "--hypothesis is scored without a model; remove --m",
         ),
         (
             ("--hypothesis", "one"),
             2,
-            "give --reference, the right translations (or --text, for a language model)",
+            "missing --reference FILE (or --text FILE for a language model)",
         ),
         (
             ("--reference", "one"),

@@ -78,7 +78,7 @@ def test_the_page_is_one_file_with_branches_and_with_the_model_if_asked(
     transduce: Run, tmp_path: Path
 ) -> None:
     code, out, err = transduce("inspect", TEXT, "--html", tmp_path / "out.html")
-    assert (code, out, err) == (0, "", f"transduce: wrote {tmp_path / 'out.html'}\n")
+    assert (code, out, err) == (0, "", f"transduce: note: wrote {tmp_path / 'out.html'}\n")
     page = (tmp_path / "out.html").read_text()
     assert len(page) <= 2_000_000
     assert re.search(r"(src|href)=.?https?:", page) is None
@@ -95,8 +95,8 @@ def test_a_word_never_seen_and_a_character_without_a_piece_are_said(transduce: R
     assert code == 0
     assert out.rstrip().splitlines()[-1].strip()
     assert err.splitlines() == [
-        "transduce: not in the training text, so perhaps mistranslated: xyzzy, \u2603",
-        "transduce: characters the model never learnt: \u2603",
+        "transduce: warning: words not seen in training (translation may be wrong): xyzzy, \u2603",
+        "transduce: warning: characters not in the vocabulary: \u2603",
     ]
 
 
@@ -145,8 +145,8 @@ def test_every_mistake_is_one_line(transduce: Run, tmp_path: Path) -> None:
             2,
             "--view dreams: there are tokens, positions, heads, scores, ",
         ),
-        ((TEXT, "--with-model"), 2, "--with-model puts the model into the page: add --html FILE"),
-        ((TEXT, "--svg", "x.svg", "--json"), 2, "--svg draws and --json prints: give one of them"),
+        ((TEXT, "--with-model"), 2, "--with-model puts the model into a page; add --html FILE"),
+        ((TEXT, "--svg", "x.svg", "--json"), 2, "--svg and --json exclude each other"),
         ((TEXT, "--edit", "{"), 2, "--edit '{' is not JSON: "),
         ((TEXT, "--edit", "[]"), 2, 'an edit is an object like {"op": "no_mask"}, not []'),
         ((TEXT, "--edit", '{"op": "paint"}'), 2, "unknown edit 'paint'; known: mute, "),

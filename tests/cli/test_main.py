@@ -36,7 +36,7 @@ def test_an_unseen_word_is_flagged_on_stderr(transduce: Run) -> None:
     assert code == 0
     assert out.count("\n") == 2
     assert line_messages(err) == [
-        "line 2: not in the training text, so perhaps mistranslated: elephants"
+        "line 2: words not seen in training (translation may be wrong): elephants"
     ]
 
 
@@ -305,15 +305,19 @@ def test_every_kind_of_bad_input_has_its_message_and_exit_code(
             78,
             "is not a model folder: there is no config.json",
         ),
-        (("info", "--preset", "base", "-m", tmp_path), 2, "give either -m MODEL or --preset NAME"),
-        (("info", "--vocab", 300), 2, "--vocab is for a preset"),
+        (
+            ("info", "--preset", "base", "-m", tmp_path),
+            2,
+            "expected either -m MODEL or --preset NAME",
+        ),
+        (("info", "--vocab", 300), 2, "--vocab is for --preset only"),
         (
             ("translate", "train.en"),
             2,
-            "translate reads standard input: transduce translate < train.en",
+            "translate reads standard input; use: transduce translate < train.en",
         ),
-        (("translate", "--top-k", 3), 2, "--top-k is for drawing: add --sample"),
-        (("translate", "--sample", "--beam", 3), 2, "--sample draws and does not search"),
+        (("translate", "--top-k", 3), 2, "--top-k is for sampling; add --sample"),
+        (("translate", "--sample", "--beam", 3), 2, "--sample does not search"),
         (("translate", "--sample", "--temperature", "inf"), 2, "temperature is inf"),
         (("translate", "-m", "x" * 300), 74, "File name too long"),
         (("translate", "--beam", "0"), 78, "decode.beam is 0"),

@@ -147,11 +147,11 @@ def test_31_files_that_cannot_be_read_are_named(
         (tmp_path, f"{tmp_path} is a folder, wanted a text file"),
         (tmp_path / "none-*.en", f"no file matches {tmp_path / 'none-*.en'}"),
     ):
-        assert train("--source", path, "--target", good) == (66, f"transduce: {said}\n")
+        assert train("--source", path, "--target", good) == (66, f"transduce: error: {said}\n")
         assert transduce("doctor", "--source", path, "--target", good) == (
             66,
             "",
-            f"transduce: {said}\n",
+            f"transduce: error: {said}\n",
         )
     assert train("--text", tmp_path / "gone")[0] == 66
     code, err = train("--source", empty, "--target", empty)
@@ -169,7 +169,7 @@ def test_31_a_closed_file_is_named(
 ) -> None:
     arguments = both(*GOOD)
     (tmp_path / "train.it").chmod(0)
-    wanted = f"transduce: {tmp_path / 'train.it'} may not be read: permission denied\n"
+    wanted = f"transduce: error: {tmp_path / 'train.it'} may not be read: permission denied\n"
     assert train(*arguments) == (66, wanted)
     assert transduce("doctor", *arguments) == (66, "", wanted)
 
@@ -203,7 +203,7 @@ def test_32_blank_pairs_are_left_out_and_counted_and_blank_lines_stay_blank(
     assert (code, out, line_messages(err)) == (
         0,
         "\n\n\n\nTi amo\n\n",
-        ["line 4: control characters were left out"],
+        ["line 4: control characters were dropped"],
     )
 
 
@@ -310,7 +310,7 @@ def test_35_another_unicode_encoding_is_recognised_by_every_command(
     said = f"looks like {name}, wanted UTF-8; convert it: iconv -f {encoding} -t utf-8".replace(
         encoding, name.lower()
     )
-    wanted = f"transduce: {tmp_path / 'train.en'} {said}\n"
+    wanted = f"transduce: error: {tmp_path / 'train.en'} {said}\n"
     code, err = train(*arguments)
     assert (code, err.endswith(wanted)) == (65, True)
     assert transduce("doctor", *arguments) == (65, "", wanted)
@@ -318,7 +318,7 @@ def test_35_another_unicode_encoding_is_recognised_by_every_command(
     stdin = "I love you\nWe sleep".encode(encoding)
     code, out, err = transduce("translate", stdin=stdin)
     assert (code, out.count("\n")) == (0, stdin.count(b"\n") + 1)
-    assert f"transduce: standard input {said}\n" in err
+    assert f"transduce: warning: standard input {said}\n" in err
 
 
 def test_35_latin1_is_refused_with_the_place_and_the_remedy(
@@ -352,10 +352,13 @@ def test_36_a_byte_order_mark_is_left_out_and_noted(
         assert (code, out, line_messages(err)) == (
             0,
             wanted,
-            ["line 1: a byte order mark was left out"],
+            ["line 1: a byte order mark was dropped"],
         )
     code, _, err = transduce("translate", stdin="I love you\n\ufeffI love you\n".encode())
-    assert (code, "line 2: not in the training text, so perhaps mistranslated: U+FEFF" in err) == (
+    assert (
+        code,
+        "line 2: words not seen in training (translation may be wrong): U+FEFF" in err,
+    ) == (
         0,
         True,
     )
@@ -411,7 +414,7 @@ def test_38_control_characters_are_taken_out(
     assert not set(out) & {"\0", "\x07", "\x1b"}
     code, out, err = transduce("translate", stdin=b"I lo\0ve you\nI love \x1b\x07you\n\0\n")
     assert (code, out) == (0, "Ti amo\nTi amo\n\n")
-    assert line_messages(err) == [f"line {i}: control characters were left out" for i in (1, 2, 3)]
+    assert line_messages(err) == [f"line {i}: control characters were dropped" for i in (1, 2, 3)]
 
 
 def test_38_a_model_that_keeps_control_characters_reads_them_whole(
@@ -452,7 +455,7 @@ def test_39_no_part_of_a_character_is_lost_between_json_and_the_model(
     stdin = f"{FAMILY}\n\u200d\nI love you\n".encode()
     code, out, err = transduce("translate", "--json", "--max-length", 5, stdin=stdin)
     assert (code, json.loads(out.split("\n")[0])["source"], out.count("\n")) == (0, FAMILY, 3)
-    assert "line 2: not in the training text, so perhaps mistranslated: U+200D\n" in err
+    assert "line 2: words not seen in training (translation may be wrong): U+200D\n" in err
 
 
 def test_39_half_of_a_surrogate_pair_is_refused_by_line_and_left_out_by_the_doctor(
@@ -584,7 +587,7 @@ def test_42_training_refuses_what_is_no_line(
     wanted = f"{tmp_path / 'train.en'}, line 61: longer than 16 MB without a line feed; {advice}\n"
     code, err = train(*arguments, name="other")
     assert (code, err.endswith(wanted)) == (65, True)
-    assert transduce("doctor", *arguments) == (65, "", f"transduce: {wanted}")
+    assert transduce("doctor", *arguments) == (65, "", f"transduce: error: {wanted}")
 
 
 # 43: longer than the maximum in training
@@ -671,9 +674,13 @@ def test_46_another_script_is_translated_somehow_and_its_words_are_named(
     for model in ((), ("-m", tmp_path / "run", "--beam", 1, "--max-length", 9)):
         code, out, err = transduce("translate", *model, stdin=stdin)
         assert (code, out.count("\n")) == (0, 4)
-        assert "line 1: not in the training text, so perhaps mistranslated: Я, люблю, тебя\n" in err
-        assert "line 2: not in the training text, so perhaps mistranslated: 我爱你\n" in err
-        assert "line 4: not in the training text, so perhaps mistranslated: 𝔘𝔫𝔦, U+10FFFD\n" in err
+        assert (
+            "line 1: words not seen in training (translation may be wrong): Я, люблю, тебя\n" in err
+        )
+        assert "line 2: words not seen in training (translation may be wrong): 我爱你\n" in err
+        assert (
+            "line 4: words not seen in training (translation may be wrong): 𝔘𝔫𝔦, U+10FFFD\n" in err
+        )
     code, out, err = transduce(
         "translate", stdin=text([f"word{i}x" for i in range(40)], " ").encode()
     )
@@ -734,7 +741,7 @@ def test_47_packed_files_that_are_damaged_or_hold_no_text_are_named(
     code, out, err = transduce("translate", "--max-length", 2, stdin=packed)
     assert (code, out.count("\n")) == (0, packed.count(b"\n") + 1)
     assert (
-        "transduce: standard input holds a packed file (gzip), wanted text: unpack it first\n"
+        "transduce: warning: standard input holds a packed file (gzip), wanted text: unpack it first\n"
         in err
     )
 
@@ -757,7 +764,7 @@ def test_48_a_reader_that_has_enough_ends_the_filter_quietly() -> None:
         filter_.stdin.write(b"I love you\n")
         filter_.stdin.close()
         said = filter_.stderr.read()
-        assert said.startswith((b"transduce: engine: ", b"transduce: converted"))
+        assert said.startswith((b"transduce: note: engine: ", b"transduce: note: converted"))
         assert b"Error" not in said
         assert filter_.wait() in (0, -signal.SIGPIPE)
 
@@ -840,7 +847,8 @@ def test_49_special_pieces_in_the_text_are_text(
         code, out, err = transduce("translate", *model, "--beam", 1, "--max-length", 5, stdin=stdin)
         assert (code, out.count("\n")) == (0, 6)
         assert (
-            model or "line 2: not in the training text, so perhaps mistranslated: [, EOS, ]" in err
+            model
+            or "line 2: words not seen in training (translation may be wrong): [, EOS, ]" in err
         )
         assert model or out.endswith("\nTi amo\n")
         assert all(out.split("\n")[:-1])  # nothing ended a translation before it began
@@ -850,7 +858,7 @@ def test_49_special_pieces_in_the_text_are_text(
 
 CUT_AND_UNSURE = [
     "line 1: the translation was cut at its maximum length",
-    "line 1: the model is unsure of it",
+    "line 1: the model gave the translation a low probability",
 ]
 
 
@@ -865,7 +873,7 @@ def test_50_a_model_that_never_ends_is_stopped_and_flagged(
     rows = [json.loads(line) for line in out.split("\n")[:-1]]
     assert (code, ["truncated" in row["flags"] for row in rows]) == (0, [True, False, True])
     assert [line for line in err.split("\n") if "cut at its maximum" in line] == [
-        f"transduce: line {number}: the translation was cut at its maximum length"
+        f"transduce: warning: line {number}: the translation was cut at its maximum length"
         for number in (1, 3)
     ]
     code, out, err = transduce("translate", "--max-length", 1, stdin=b"I love you very much\n")

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from tests.commands import Run, line_messages
 from tests.hostile import HOSTILE, check, fuzz
-from transduce.cli.translate import translated
 from transduce.config import DecodeConfig
 from transduce.decode.options import TranslateOptions
+from transduce.decode.stream import translate_stream
 from transduce.decode.translation import Translation
 from transduce.grammar import generate
+from transduce.text.line_stream import LineReader
 
 SOURCES = [pair.source for pair in generate("en-it", 30, seed=77, split="held-out")]
 STDIN = "".join(f"{line}\n" for line in SOURCES).encode()
@@ -75,8 +76,8 @@ def test_lines_arrive_in_the_same_order_whatever_they_are_read_with(
     transduce: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = transduce("translate", stdin=STDIN)[1]
-    monkeypatch.setattr("transduce.cli.translate.READ_FIRST", 7)
-    monkeypatch.setattr("transduce.cli.translate.READ_MOST", 64)
+    monkeypatch.setattr("transduce.text.line_stream.MIN_READ", 7)
+    monkeypatch.setattr("transduce.text.line_stream.MAX_READ", 64)
     assert transduce("translate", stdin=STDIN)[1] == whole
 
 
@@ -85,7 +86,7 @@ def test_strict_exits_with_65_after_all_lines_are_written(transduce: Run) -> Non
         "translate", "--strict", stdin=b"I love you\nI love \xff\nWe sleep\n"
     )
     assert (code, out.count("\n")) == (65, 3)
-    assert err.endswith("transduce: 1 of 3 lines are flagged, and --strict was given\n")
+    assert err.endswith("transduce: error: 1 of 3 lines are flagged (--strict)\n")
     assert transduce("translate", "--strict", stdin=b"I love you\nI love elephants\n")[0] == 0, (
         "a note is no flag"
     )
@@ -98,7 +99,8 @@ def test_a_file_that_cannot_be_created_is_refused_before_anything_is_read(
     code, out, err = transduce("translate", option, tmp_path / "gone" / "file", stdin=STDIN)
     assert (code, out) == (73, "")
     assert (
-        f"transduce: cannot create {tmp_path / 'gone' / 'file'}: No such file or directory\n" in err
+        f"transduce: error: cannot create {tmp_path / 'gone' / 'file'}: No such file or directory\n"
+        in err
     )
 
 
@@ -142,12 +144,12 @@ def test_json_has_one_record_a_line_with_all_that_is_known(transduce: Run) -> No
 def test_the_engine_is_named_and_why_it_is_not_the_fast_one(transduce: Run, tmp_path: Path) -> None:
     (tmp_path / "terms.tsv").write_text("cat\tmicio\n")
     for arguments, said in (
-        ((), "transduce: engine: ctranslate2, float32, threads: 2\n"),
-        (("--precision", "int8"), "transduce: engine: ctranslate2, int8, threads: 2\n"),
-        (("--engine", "torch"), "transduce: engine: torch, float32, threads: 2\n"),
+        ((), "transduce: note: engine: ctranslate2, float32, threads: 2\n"),
+        (("--precision", "int8"), "transduce: note: engine: ctranslate2, int8, threads: 2\n"),
+        (("--engine", "torch"), "transduce: note: engine: torch, float32, threads: 2\n"),
         (
             ("--glossary", tmp_path / "terms.tsv"),
-            "transduce: engine: torch, float32, threads: 2 (CTranslate2 has no terms that are guaranteed)\n",
+            "transduce: note: engine: torch, float32, threads: 2 (CTranslate2 has no terms that are guaranteed)\n",
         ),
     ):
         code, _, err = transduce("translate", "--threads", 2, *arguments, stdin=b"I love you\n")
@@ -166,7 +168,7 @@ def test_what_the_chosen_engine_cannot_do_is_refused(transduce: Run, tmp_path: P
     )
     assert (code, out) == (2, "")
     assert err == (
-        "transduce: CTranslate2 has no terms that are guaranteed; leave out --engine and --precision for the torch engine\n"
+        "transduce: error: CTranslate2 has no terms that are guaranteed; leave out --engine and --precision for the torch engine\n"
     )
 
 
@@ -193,7 +195,7 @@ def test_terms_forbidden_words_and_what_must_survive_from_the_command_line(
     assert "amo" not in lines[1].split()
     assert "{name}" in lines[2]
     assert "12:30" in lines[2]
-    assert "could not be had" not in err
+    assert "glossary term missing" not in err
     _, _, err = transduce(
         "translate",
         "--glossary",
@@ -202,22 +204,22 @@ def test_terms_forbidden_words_and_what_must_survive_from_the_command_line(
         1,
         stdin=b"The cat sleeps\n",
     )
-    assert "line 1: could not be had: cat" in err
+    assert "line 1: glossary term missing from the translation: cat" in err
 
 
 def test_the_first_ten_doubts_are_said_and_the_rest_counted(transduce: Run, tmp_path: Path) -> None:
     stdin = b"I love elephants\n" * 15 + b"We sleep\n"
     _, _, err = transduce("translate", stdin=stdin)
     assert line_messages(err) == [
-        f"line {i}: not in the training text, so perhaps mistranslated: elephants"
+        f"line {i}: words not seen in training (translation may be wrong): elephants"
         for i in range(1, 11)
     ]
     assert err.endswith(
-        "transduce: 16 lines, 0 flagged (unseen_words 15); --report FILE names every line\n"
+        "transduce: note: 16 lines, 0 flagged (unseen_words 15); --report FILE lists every line\n"
     )
     report = tmp_path / "report.jsonl"
     _, _, err = transduce("translate", "--report", report, stdin=stdin)
-    assert err.endswith("transduce: 16 lines, 0 flagged (unseen_words 15)\n")
+    assert err.endswith("transduce: note: 16 lines, 0 flagged (unseen_words 15)\n")
     records = [json.loads(line) for line in report.read_text().split("\n")[:-1]]
     assert [record["unseen"] for record in records] == [["elephants"]] * 15 + [[]]
     assert records[0] == {
@@ -236,7 +238,7 @@ def test_the_summary_counts_what_was_noticed(transduce: Run) -> None:
         (b"We sleep\n", "1 line, 0 flagged"),
         (b"We sleep\n\n\n", "3 lines, 0 flagged (blank 2)"),
     ):
-        assert transduce("translate", stdin=stdin)[2].endswith(f"transduce: {said}\n")
+        assert transduce("translate", stdin=stdin)[2].endswith(f"transduce: note: {said}\n")
 
 
 def test_alignments_are_written_line_for_line(transduce: Run, tmp_path: Path) -> None:
@@ -310,8 +312,10 @@ class Echo:
 
 def read(translator: Any, file: Any) -> list[list[str]]:
     return [
-        [found.text for _, found in lines]
-        for lines in translated(translator, TranslateOptions(DecodeConfig()), file)
+        [found.text for found in window]
+        for window in translate_stream(
+            translator, TranslateOptions(DecodeConfig()), LineReader(file, pytest.fail)
+        )
     ]
 
 
@@ -336,14 +340,13 @@ def test_a_line_does_not_wait_for_the_end_of_the_next() -> None:
     to_come = [b"half"]
     with os.fdopen(ours, "rb") as file:
         os.write(theirs, b"whole\n")
-        windows = translated(
-            Echo(lambda: to_come and os.write(theirs, to_come.pop())),
-            TranslateOptions(DecodeConfig()),
-            file,
-        )  # type: ignore[arg-type]
-        assert [found.text for _, found in next(windows)] == ["whole"]
+        echo = Echo(lambda: to_come and os.write(theirs, to_come.pop()))
+        windows = translate_stream(
+            echo, TranslateOptions(DecodeConfig()), LineReader(file, pytest.fail)
+        )  # type: ignore[arg-type]  # a stand-in
+        assert [found.text for found in next(windows)] == ["whole"]
         os.close(theirs)
-        assert [found.text for window in windows for _, found in window] == ["half"]
+        assert [found.text for window in windows for found in window] == ["half"]
 
 
 def test_a_pipe_into_head_ends_quietly() -> None:

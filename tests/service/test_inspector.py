@@ -273,7 +273,7 @@ def test_a_port_that_is_taken_is_an_error_that_says_so(transduce: Run) -> None:
     assert code == 75
     assert (
         err
-        == f"transduce: port {port} of 127.0.0.1 is in use: end what uses it, or give another --port (0: a free one)\n"
+        == f"transduce: error: port {port} of 127.0.0.1 is in use: end what uses it, or give another --port (0: a free one)\n"
     )
     code, _, err = transduce("serve", "--host", "203.0.113.7")
     assert (code, "cannot listen at 203.0.113.7 port 8000: " in err) == (73, True)
@@ -286,7 +286,7 @@ def test_without_the_extra_the_command_says_what_to_install(
     code, _, err = transduce("serve")
     assert (code, err) == (
         2,
-        "transduce: serve needs FastAPI and uvicorn: pip install 'transduce[serve]'\n",
+        "transduce: error: serve needs FastAPI and uvicorn: pip install 'transduce[serve]'\n",
     )
 
 

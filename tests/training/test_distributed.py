@@ -129,7 +129,7 @@ def test_a_signal_stops_all_ranks_with_one_message_and_the_same_command_continue
     process.send_signal(signal.SIGTERM)
     code, err = finish(process)
     assert code == 143, err
-    assert err.count("transduce: SIGTERM: stopped after step") == 1
+    assert err.count("transduce: error: SIGTERM: stopped after step") == 1
     code, err = finish(start(tmp_path / "run", corpus, "--processes", "2"))
     assert code == 0, err
     assert weights(tmp_path / "run") == wanted
@@ -141,7 +141,7 @@ def test_what_the_first_rank_refuses_ends_all_with_its_code_and_message(
     (source, target), _, run = two
     code, err = finish(start(tmp_path / "x", (source, tmp_path / "missing.it"), "--processes", "2"))
     assert code == 66, err
-    assert err.count("transduce: ") == 1
+    assert err.count("transduce: error: ") == 1
     code, err = finish(start(run, (source, target), "--processes", "2"))
     assert (code, err.count("is finished")) == (0, 1), err
 
@@ -170,19 +170,22 @@ def test_what_does_not_go_with_several_processes_is_refused(
     transduce: Run, two: Two, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train = ("train", tmp_path / "x", "--source", "-", "--target", two[0][1])
-    said = "standard input can be read only once: with --processes or --verify-resume give files"
+    said = "standard input can be read only once; with --processes or --verify-resume give files"
     for option in (("--processes", "2"), ("--verify-resume",)):
-        assert transduce(*train, *option) == (2, "", f"transduce: {said}\n")
+        assert transduce(*train, *option) == (2, "", f"transduce: error: {said}\n")
     files = ("train", tmp_path / "x", "--source", two[0][0], "--target", two[0][1])
     monkeypatch.setenv("WORLD_SIZE", "2")
     code, _, err = transduce(*files, "--processes", "2")
     assert (code, err) == (
         2,
-        "transduce: torchrun has started this process already: leave out --processes\n",
+        "transduce: error: torchrun has already started this process; remove --processes\n",
     )
     monkeypatch.setenv(TIMEOUT, "5min")
     code, _, err = transduce(*files)
-    assert (code, err) == (78, f"transduce: {TIMEOUT} is '5min': wanted a number of seconds\n")
+    assert (code, err) == (
+        78,
+        f"transduce: error: {TIMEOUT} is '5min': wanted a number of seconds\n",
+    )
     monkeypatch.setenv(TIMEOUT, "0.5")
     for name, value in {
         "RANK": "1",
@@ -191,7 +194,7 @@ def test_what_does_not_go_with_several_processes_is_refused(
     }.items():
         monkeypatch.setenv(name, value)
     code, _, err = transduce(*files)
-    assert (code, "transduce: rank 1 cannot reach the others: " in err) == (76, True), err
+    assert (code, "transduce: error: rank 1 cannot reach the others: " in err) == (76, True), err
 
 
 def test_what_the_first_rank_tells_arrives_as_it_was() -> None:
@@ -214,7 +217,7 @@ def test_what_the_first_rank_tells_arrives_as_it_was() -> None:
         ["note"],
     ]
     error = told_error(*failure(StoppedError("stopped", 15))["error"])
-    assert (str(error), error.exit_code, error.is_told) == ("stopped", 143, True)
+    assert (str(error), error.exit_code, error.already_reported) == ("stopped", 143, True)
 
 
 @pytest.mark.slow
@@ -241,7 +244,7 @@ def test_a_rank_that_hangs_is_noticed_named_and_all_start_again(
     os.kill(children(process.pid)[rank], signal.SIGSTOP)
     code, err = finish(process)
     assert code == 0, err
-    assert f"transduce: rank {1 - rank} of 2 lost contact with rank {rank}: " in err
+    assert f"transduce: error: rank {1 - rank} of 2 lost contact with rank {rank}: " in err
     assert "note: the processes lost contact: all 2 start again" in err
     assert weights(tmp_path / "run") == wanted
 

@@ -55,7 +55,7 @@ def test_from_a_text_to_a_language_model_that_writes(
     _, _, err = transduce(
         "generate", "-m", tmp_path / "lm", "Il gatto nero dorme molto bene", "--tokens", 2
     )
-    assert "the prompt has 30 pieces, the window 16: only its end is read" in err
+    assert "the prompt has 30 tokens, the model reads 16; only the end of the prompt is used" in err
     code, out, _ = transduce("evaluate", "-m", tmp_path / "lm", "--text", corpus, "--json")
     loss, perplexity, bits = (json.loads(line) for line in out.splitlines())
     assert code == 0
@@ -103,13 +103,21 @@ def test_bad_input_has_its_message_and_exit_code(
             2,
             "or --text for a language model",
         ),
-        (("train", tmp_path / "x"), 2, "give --source and --target (or --pairs) for a translator"),
-        (("generate", "x"), 2, "generate needs a language model: -m RUN"),
+        (
+            ("train", tmp_path / "x"),
+            2,
+            "expected either --source and --target (or --pairs) for a translator",
+        ),
+        (("generate", "x"), 2, "generate needs a language model; train one"),
         (("generate", "-m", builtin, "x"), 78, "this is a translation model, it cannot generate"),
         (("generate", "-m", builtin, "x", "--stream", "--n", 2), 2, "leave out --json and --n"),
-        (("evaluate", "--text", corpus), 2, "a language model is scored by -m MODEL --text FILE"),
+        (
+            ("evaluate", "--text", corpus),
+            2,
+            "a language model is evaluated with -m MODEL --text FILE",
+        ),
         (("evaluate", "-m", builtin, "--text", corpus), 78, "it cannot generate"),
-        (("evaluate", "--source", corpus), 2, "give --reference"),
+        (("evaluate", "--source", corpus), 2, "missing --reference FILE"),
     ):
         code, _, err = transduce(*command)
         assert (code, wanted in err) == (wanted_code, True), err

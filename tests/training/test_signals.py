@@ -24,7 +24,7 @@ def test_a_signal_lets_the_step_finish_saves_and_the_same_command_ends_in_the_sa
     process.send_signal(number)
     returned, err = finish(process)
     assert returned == code, err
-    assert f"transduce: {number.name}: stopped after step" in err
+    assert f"transduce: error: {number.name}: stopped after step" in err
     assert "Traceback" not in err
     returned, err = finish(start(tmp_path / "run", corpus))
     assert returned == 0, err
@@ -92,8 +92,8 @@ def test_interrupting_any_command_is_one_line(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     *engine, last = err.decode().splitlines()
-    assert (process.returncode, last) == (130, "transduce: interrupted")
+    assert (process.returncode, last) == (130, "transduce: error: interrupted")
     assert all(
-        line.startswith(("transduce: engine: ", "transduce: converted for CTranslate2"))
+        line.startswith(("transduce: note: engine: ", "transduce: note: converted for CTranslate2"))
         for line in engine
     )

@@ -77,10 +77,13 @@ def test_a_training_that_was_too_fast_to_be_killed_proves_nothing(
 def test_what_train_refuses_is_refused_with_its_code(write_corpus: Callable[..., Corpus]) -> None:
     source, _ = files = write_corpus(300)
     code, err = run(*command(source.parent / "run", (source, source.parent / "missing")))
-    assert (code, err.splitlines()[-1]) == (66, f"transduce: no file {source.parent / 'missing'}")
+    assert (code, err.splitlines()[-1]) == (
+        66,
+        f"transduce: error: no file {source.parent / 'missing'}",
+    )
     (source.parent / "run.verify").mkdir()
     code, err = run(*command(source.parent / "run", files))
     assert (code, err.strip()) == (
         73,
-        f"transduce: {source.parent / 'run.verify'} is there already, perhaps from another check: remove it",
+        f"transduce: error: {source.parent / 'run.verify'} is there already, perhaps from another check: remove it",
     )

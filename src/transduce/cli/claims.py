@@ -1,4 +1,4 @@
-"""`transduce claims`: what the paper and the texts claim, listed, or put to the test with a verdict each."""
+"""`transduce claims`: test what the paper and the texts about it claim."""
 
 import json
 import sys
@@ -6,28 +6,69 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import rich.box
 from rich.console import Console
 from rich.table import Table
+from typer import Argument, Option
 
-from transduce.claims import TEXTS, VERDICTS, Claim, Result, claims
-from transduce.claims.page import claims_page, written
+from transduce.cli.arguments import FileOption, JsonOutput, ModelPath
+from transduce.cli.output import write_page
 from transduce.config import nearest
 from transduce.errors import UsageError
 
+if TYPE_CHECKING:
+    from transduce.claims import Claim, Result
+
 LOOKS_INTO = {"yours": "any", "grammar": "en-it", "own": ""}
-STYLES = dict(zip(VERDICTS, ("green", "yellow", "dim", "red"), strict=True))
+STYLES = ("green", "yellow", "dim", "red")  # of the verdicts, in their order
+
+
+def claims(
+    names: Annotated[
+        list[str] | None, Argument(help="Claims to test. Default: list all claims.")
+    ] = None,
+    model: ModelPath = None,
+    fast: Annotated[
+        bool, Option("--fast", help="Test the claims that take about a minute together.")
+    ] = False,
+    every: Annotated[
+        bool, Option("--all", help="Test every claim; takes about a quarter of an hour.")
+    ] = False,
+    html: Annotated[Path | None, FileOption(help="Write a page with all plots.")] = None,
+    as_json: JsonOutput = False,
+) -> None:
+    """Test what the paper and the texts about it claim.
+
+    Each claim is an experiment with a control, numbers and a verdict.
+
+    \b
+    Examples:
+      transduce claims
+      transduce claims causal_mask diagonal
+      transduce claims --fast -m runs/en-it --html out.html
+    """
+    selected = chosen(names or (), fast, every)
+    if selected:
+        run_claims(model, selected, html, as_json)
+    elif html is None:
+        list_claims(as_json)
+    else:
+        raise UsageError("--html shows results; add names of claims, --fast or --all")
 
 
 def list_claims(as_json: bool) -> None:
     """What there is to test."""
+    from transduce.claims import TEXTS
+    from transduce.claims import claims as all_claims
+
     if as_json:
-        for claim in claims().values():
+        for claim in all_claims().values():
             print(json.dumps(asdict(claim), ensure_ascii=False))
         return
     table = Table("name", "claim", "said in", "--fast", "-m", box=rich.box.SIMPLE_HEAD)
-    for claim in claims().values():
+    for claim in all_claims().values():
         said = claim.source.split(" (")[0]
         table.add_row(
             claim.name, claim.statement, said, "x" * claim.is_fast, LOOKS_INTO[claim.model]
@@ -41,25 +82,27 @@ def list_claims(as_json: bool) -> None:
     )
 
 
-def chosen(names: Sequence[str], fast: bool, every: bool) -> list[Claim]:
+def chosen(names: Sequence[str], fast: bool, every: bool) -> "list[Claim]":
     """The claims that are asked for."""
+    from transduce.claims import claims as all_claims
+
     for name in names:
-        if name not in claims():
-            raise UsageError(f"no claim {name!r}: {nearest(name, claims())}")
+        if name not in all_claims():
+            raise UsageError(f"no claim {name!r}: {nearest(name, all_claims())}")
     if sum((bool(names), fast, every)) > 1:
         raise UsageError("give names, --fast or --all: one of them")
     return [
         claim
-        for claim in claims().values()
+        for claim in all_claims().values()
         if claim.name in names or every or (fast and claim.is_fast)
     ]
 
 
 def run_claims(
-    model: Path | None, wanted: Sequence[Claim], html: Path | None, as_json: bool
+    model: Path | None, wanted: "Sequence[Claim]", html: Path | None, as_json: bool
 ) -> None:
     """Make the experiments; the verdict is a result, not an error."""
-    from transduce.cli.inspect import write
+    from transduce.claims.page import claims_page
 
     results = {}
     console = Console(stderr=True)
@@ -84,7 +127,7 @@ def run_claims(
         show(results, Console())
     if html is not None:
         command = " ".join(["transduce claims", *sys.argv[2:]])
-        write(html, claims_page(results, tested(model), command, time.strftime("%Y-%m-%d")))
+        write_page(html, claims_page(results, tested(model), command, time.strftime("%Y-%m-%d")))
         console.print(f"{html}: every experiment with its numbers and plots", highlight=False)
 
 
@@ -106,8 +149,8 @@ def tested(model: Path | None) -> str:
 
 
 def experiments(
-    model: Path | None, wanted: Sequence[Claim], console: Console
-) -> Iterator[tuple[Claim, Result, float]]:
+    model: Path | None, wanted: "Sequence[Claim]", console: Console
+) -> "Iterator[tuple[Claim, Result, float]]":
     """Each claim with its result and how long it took; which one is running is said on the console."""
     import torch
 
@@ -124,15 +167,20 @@ def experiments(
     torch.set_num_threads(n_threads)
 
 
-def show(results: Mapping[str, Result], console: Console) -> None:
+def show(results: "Mapping[str, Result]", console: Console) -> None:
     """Verdicts, and the numbers read aloud."""
+    from transduce.claims import VERDICTS
+    from transduce.claims import claims as all_claims
+    from transduce.claims.page import written
+
+    styles = dict(zip(VERDICTS, STYLES, strict=True))
     table = Table(
         "claim", "verdict", "what was measured", box=rich.box.SIMPLE_HEAD, show_lines=True
     )
     for name, result in results.items():
-        verdict = f"[{STYLES[result.verdict]}]{result.verdict}[/]"
+        verdict = f"[{styles[result.verdict]}]{result.verdict}[/]"
         table.add_row(
-            f"{name}\n[dim]{claims()[name].source.split(' (')[0]}[/]",
+            f"{name}\n[dim]{all_claims()[name].source.split(' (')[0]}[/]",
             verdict,
             f"{result.says}\n[dim]Control: {result.control}[/]",
         )

@@ -5,29 +5,93 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
+from typer import Option
 
-from transduce.doctor import examine, why_no_copy, write_clean
-from transduce.doctor.summary import as_dict, as_text
-from transduce.errors import DataError, OutputError
-from transduce.reports.doctor import doctor_page
-from transduce.text.corpus import Languages, PairSource
+from transduce.cli.arguments import (
+    FileNames,
+    FileOption,
+    JsonFields,
+    JsonOutput,
+    LanguagePair,
+    PairFiles,
+    SourceFiles,
+    TargetFiles,
+    parse_fields,
+    parse_files,
+    split_two,
+)
+from transduce.cli.output import check_can_create, stderr_console
+from transduce.errors import DataError
+
+if TYPE_CHECKING:
+    from transduce.text.corpus import Languages, PairSource
+
+
+def doctor(
+    source: SourceFiles = None,
+    target: TargetFiles = None,
+    pairs: PairFiles = None,
+    fields: JsonFields = None,
+    valid_source: Annotated[
+        FileNames, FileOption(help="Held-out set that must not be in the corpus. Repeatable.")
+    ] = None,
+    valid_target: Annotated[FileNames, FileOption(help="Target side of the held-out set.")] = None,
+    valid_pairs: Annotated[
+        FileNames, FileOption(help="Held-out set with both sides in one file.")
+    ] = None,
+    languages: LanguagePair = None,
+    write: Annotated[
+        Path | None,
+        Option(
+            metavar="DIR",
+            help="Write a cleaned copy, and the dropped pairs as dropped.jsonl, to a new folder.",
+        ),
+    ] = None,
+    html: Annotated[Path | None, FileOption(help="Write the report as one page.")] = None,
+    as_json: JsonOutput = False,
+) -> None:
+    """Find what is wrong with a corpus before you train on it. Never changes the input.
+
+    \b
+    Examples:
+      transduce doctor --source train.en --target train.de --html report.html
+      transduce doctor --pairs train.tsv --write cleaned
+    """
+    from transduce.text.corpus import open_pairs
+
+    field_names = parse_fields(fields, pairs or valid_pairs)
+    files = parse_files(source, target, pairs, valid_source, valid_target, valid_pairs)
+    source, target, pairs, valid_source, valid_target, valid_pairs = files
+    corpus = open_pairs(source, target, pairs, field_names)
+    held_out = []
+    if valid_source or valid_target:
+        held_out.append(open_pairs(valid_source, valid_target))
+    if valid_pairs:
+        held_out.append(open_pairs(pairs=valid_pairs, fields=field_names))
+    names = split_two(languages, "--languages") if languages is not None else None
+    run_doctor(corpus, held_out, names, write, html, as_json, stderr_console())
 
 
 def run_doctor(
-    pairs: PairSource,
-    held_out: Sequence[PairSource],
-    languages: Languages | None,
+    pairs: "PairSource",
+    held_out: "Sequence[PairSource]",
+    languages: "Languages | None",
     write: Path | None,
     html: Path | None,
     as_json: bool,
     console: Console,
 ) -> None:
     """Examine a corpus, say what was found, and write what was asked for. Unequal files are told first, and then an error."""
+    from transduce.doctor import examine, why_no_copy, write_clean
+    from transduce.doctor.summary import as_dict, as_text
+    from transduce.reports.doctor import doctor_page
+
     say = partial(console.print, highlight=False, markup=False)
     if html is not None:
-        check_can_write(html)
+        check_can_create(html)
     with console.status("reading") as status:
 
         def progress(n: int) -> None:
@@ -53,11 +117,3 @@ def run_doctor(
         raise DataError(
             f"{unequal}: line n of one must be the translation of line n of the other; put them right at the place shown"
         )
-
-
-def check_can_write(path: Path) -> None:
-    """Before the work: the folder of a file that shall be written is there."""
-    if path.is_dir():
-        raise OutputError(f"{path} is a folder, wanted the name of a file for the page")
-    if not path.parent.is_dir():
-        raise OutputError(f"{path} cannot be written: there is no folder {path.parent}")

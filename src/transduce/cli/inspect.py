@@ -1,37 +1,87 @@
-"""`transduce inspect`: look into a model while it translates one text, in the terminal, as a page, or as numbers."""
+"""`transduce inspect`: look into a model while it translates one text."""
 
 import io
 import json
 import re
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rich.console import Console
+from typer import Argument, Option
 
-from transduce.cli.translate import DOUBTS, named
-from transduce.decode.generator import Generator
-from transduce.decode.load import load
-from transduce.decode.translator import Translator
-from transduce.errors import OutputError, UsageError
-from transduce.inspection.branches import make_branches
-from transduce.inspection.edits import parse_edits
-from transduce.inspection.terminal import show
-from transduce.inspection.trace import Trace, trace
-from transduce.inspection.views import VIEWS, Selection, build_view
-from transduce.storage import replace_file
-from transduce.training.run_folder import find_film
+from transduce.cli.arguments import BeamSize, FileOption, JsonOutput, ModelPath
+from transduce.cli.output import explain_flag, note, warn, write_page
+from transduce.errors import UsageError
+
+if TYPE_CHECKING:
+    from transduce.decode.generator import Generator
+    from transduce.decode.translator import Translator
+    from transduce.inspection.trace import Trace
+    from transduce.inspection.views import Selection
 
 DEFAULT = ("steps", "alignment", "why")
 SVG_WIDTH = 100
 
 
 def inspect(
+    text: Annotated[str, Argument(help="Text to translate, or to continue with a language model.")],
+    model: ModelPath = None,
+    view: Annotated[
+        list[str] | None,
+        Option(
+            help="tokens, positions, heads, scores, alignment, probs, beam, steps, layers or why. "
+            "Repeatable."
+        ),
+    ] = None,
+    layer: Annotated[int | None, Option(help="Layer to show, from 0.")] = None,
+    head: Annotated[int | None, Option(help="Attention head to show, from 0.")] = None,
+    step: Annotated[int | None, Option(help="Time step to show, from 1.")] = None,
+    kind: Annotated[
+        Literal["self", "cross", "enc"] | None,
+        Option(help="Attention to show: decoder self, decoder cross, or encoder."),
+    ] = None,
+    beam: BeamSize = None,
+    edit: Annotated[
+        list[str] | None,
+        Option(metavar="JSON", help="Change the computation; see docs/inside.md. Repeatable."),
+    ] = None,
+    html: Annotated[
+        Path | None, FileOption(help="Write an interactive page, complete in one file.")
+    ] = None,
+    with_model: Annotated[
+        bool,
+        Option("--with-model", help="With --html: include the model, for other texts and edits."),
+    ] = False,
+    svg: Annotated[Path | None, FileOption(help="Write the views as an SVG picture.")] = None,
+    as_json: JsonOutput = False,
+) -> None:
+    """Look inside a model while it translates: every number it computes.
+
+    Shows views in the terminal, or writes a page, a picture or JSON.
+
+    \b
+    Examples:
+      transduce inspect "I love you very much" --view heads --view probs --step 3
+      transduce inspect "I love you very much" --html out.html
+    """
+    if with_model and html is None:
+        raise UsageError("--with-model puts the model into a page; add --html FILE")
+    if svg is not None and as_json:
+        raise UsageError("--svg and --json exclude each other; remove one of them")
+    from transduce.inspection.views import Selection
+
+    selection = Selection(layer, head, step, kind)
+    run_inspect(
+        model, text, view or (), selection, beam, edit or (), html, with_model, svg, as_json
+    )
+
+
+def run_inspect(
     model: Path | None,
     text: str,
     views: Sequence[str],
-    selection: Selection,
+    selection: "Selection",
     beam: int | None,
     edits: Sequence[str],
     html: Path | None,
@@ -40,23 +90,22 @@ def inspect(
     as_json: bool,
 ) -> None:
     """Make a trace and show what is asked of it."""
+    from transduce.decode.load import load
+    from transduce.decode.translator import Translator
+    from transduce.inspection.edits import parse_edits
+    from transduce.inspection.terminal import show
+    from transduce.inspection.trace import trace
+    from transduce.inspection.views import VIEWS, build_view
+
     for view in views:
         if view not in VIEWS:
             raise UsageError(f"--view {view}: there are {', '.join(VIEWS)}")
     worker = load(model, engine="torch")
     found = trace(worker, text, beam=beam, edits=parse_edits([parse_edit(edit) for edit in edits]))
-    doubts = found.meta.get("doubts", {})
-    words = {name: named(tuple(value)) for name, value in doubts.items() if name != "repeats"}
-    for name, kind in (
-        ("unseen", "unseen_words"),
-        ("unknown", "unknown_characters"),
-        ("repeats", "repetition"),
-    ):
-        if doubts.get(name):
-            print(f"transduce: {DOUBTS[kind].format(**words)}", file=sys.stderr)
+    _show_flags(found.meta.get("doubts", {}))
     if html is not None:
-        write(html, page(found, worker, model, with_model))
-        print(f"transduce: wrote {html}", file=sys.stderr)
+        write_page(html, page(found, worker, model, with_model))
+        note(f"wrote {html}")
     if not views and as_json:
         tensors = [
             {"name": name, "shape": list(tensor.shape)} for name, tensor in found.tensors.items()
@@ -80,9 +129,21 @@ def inspect(
         show(parts, drawn)
         picture = drawn.export_svg(title=f"transduce inspect {text!r}")
         # The reader's own fonts: nothing is fetched.
-        write(svg, re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL))
+        write_page(svg, re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL))
     else:
         show(parts, Console())
+
+
+def _show_flags(found: Mapping[str, Any]) -> None:
+    """Warn of what `trace` found doubtful about the text and its translation."""
+    unseen, unknown = found.get("unseen", ()), found.get("unknown", ())
+    for is_found, kind in (
+        (unseen, "unseen_words"),
+        (unknown, "unknown_characters"),
+        (found.get("repeats"), "repetition"),
+    ):
+        if is_found:
+            warn(explain_flag(kind, unseen=unseen, unknown=unknown) or kind)
 
 
 def parse_edit(edit: str) -> Any:
@@ -93,20 +154,16 @@ def parse_edit(edit: str) -> Any:
         raise UsageError(f"--edit {edit!r} is not JSON: {error}") from None
 
 
-def page(found: Trace, worker: Translator | Generator, model: Path | None, with_model: bool) -> str:
+def page(
+    found: "Trace", worker: "Translator | Generator", model: Path | None, with_model: bool
+) -> str:
     """The page in one file: with the model inside, or else with branches that were made beforehand; and with the film of a run."""
+    from transduce.inspection.branches import make_branches
     from transduce.inspection.page_export import export_html
     from transduce.inspection.page_model import pack_model
+    from transduce.training.run_folder import find_film
 
     film = find_film(model)
     if with_model:
         return export_html(found, weights=pack_model(worker.folder), film=film)
     return export_html(found, branches=make_branches(found), film=film)
-
-
-def write(path: Path, content: str) -> None:
-    """Write a file, whole or not at all."""
-    try:
-        replace_file(path, content.encode())
-    except OSError as error:
-        raise OutputError(f"cannot create {path}: {error.strerror}") from None

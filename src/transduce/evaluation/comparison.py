@@ -13,8 +13,7 @@ from rich.console import Console
 from rich.text import Text
 from sacrebleu.metrics.bleu import BLEU
 
-from transduce.cli.doctor import check_can_write
-from transduce.cli.translate import check_outputs, printable
+from transduce.cli.output import check_can_create, check_outputs
 from transduce.decode.load import load_translator
 from transduce.errors import MissingInputError, UsageError
 from transduce.evaluation import metrics as evaluate
@@ -22,6 +21,7 @@ from transduce.evaluation.significance import SystemScore, read_seed, score_syst
 from transduce.evaluation.test_sets import read_test_set, search_settings, translate, warn_of_text
 from transduce.text.files import display_name, read_lines
 from transduce.text.normalize import split_words
+from transduce.text.printable import printable
 
 SURE = 0.05  # a difference is taken for one if both tests give less
 RUN = 3  # words on end that the overlap with a training text is measured in
@@ -93,7 +93,7 @@ def compare_systems(
             raise MissingInputError(f"no file {path}")
     files = [path for name, path in named.items() if name not in models]
     if html is not None:
-        check_can_write(html)
+        check_can_create(html)
         parts = [part for name in models for part in named[name].rglob("*")]
         check_outputs((html,), (*files, *parts, *references, source, *training.values()))
     right, found = read_test_set(references, [*files, *([source] if source is not None else [])])

@@ -8,7 +8,7 @@ from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU
 
-from transduce.cli.translate import say
+from transduce.cli.output import warn
 from transduce.data.batch import encode_pairs
 from transduce.decode.load import load_translator
 from transduce.decode.translator import Translator
@@ -62,7 +62,7 @@ def translate(
     if kinds:
         n_flagged = sum(bool(translation.flags) for translation in found)
         said = ", ".join(f"{kind} {n:,}" for kind, n in sorted(kinds.items()))
-        say(
+        warn(
             f"{what}{n_flagged:,} of {len(found):,} translations are flagged ({said}): translate --report names the lines"
         )
     return [translation.text for translation in found]
@@ -122,7 +122,7 @@ def reference_loss(
     most = translator.max_source_tokens()
     fitting = [each for each in examples if max(len(each.source), len(each.target) - 1) <= most + 1]
     if len(fitting) < len(examples):
-        say(
+        warn(
             f"the loss leaves out {len(examples) - len(fitting):,} of {len(examples):,} pairs: over {most} pieces"
         )
     return likelihood.loss(translator.model, fitting) if fitting else None
@@ -167,22 +167,22 @@ def warn_of_text(named: Sequence[tuple[str, Sequence[str]]], tokenize: str) -> N
     nothing but short lines."""
     for name, lines in named:
         if tokenize != "none" and (sign := looks_tokenized(lines)):
-            say(
-                f"warning: {name} looks tokenised ({sign}): BLEU will be wrong; detokenise it, or give --tokenize none "
+            warn(
+                f"{name} looks tokenised ({sign}): BLEU will be wrong; detokenise it, or give --tokenize none "
                 "and compare the number with its like only"
             )
         if tokenize == "none" and (sign := looks_untokenized(lines)):
-            say(
-                f"warning: {name} does not look tokenised ({sign}): with --tokenize none BLEU will be wrong; "
+            warn(
+                f"{name} does not look tokenised ({sign}): with --tokenize none BLEU will be wrong; "
                 "leave the option out, or tokenise every file"
             )
     cut = BLEU(tokenize=tokenize, force=True).tokenizer
     if all(len(cut(line).split()) < LONGEST_RUN for _, lines in named for line in lines):
-        say(
-            f"warning: no line has {LONGEST_RUN} words: BLEU counts runs of so many, and is 0 without; look at chrF"
+        warn(
+            f"no line has {LONGEST_RUN} words: BLEU counts runs of so many, and is 0 without; look at chrF"
         )
     small = [name for name, lines in named if is_lower_case(lines)]
     if small and any(has_capitals(lines) for _, lines in named):
-        say(
-            f"warning: no capital letter in {', '.join(small)}, though there are some elsewhere; BLEU and chrF count case"
+        warn(
+            f"no capital letter in {', '.join(small)}, though there are some elsewhere; BLEU and chrF count case"
         )

@@ -193,7 +193,7 @@ def failure(error: TransduceError) -> dict[str, list[Any]]:
 def told_error(message: str, exit_code: int) -> TransduceError:
     """The error of the first rank, raised by another."""
     error = TransduceError(message)
-    error.exit_code, error.is_told = exit_code, True
+    error.exit_code, error.already_reported = exit_code, True
     return error
 
 

@@ -226,7 +226,7 @@ def follow(run: Path, ranks: Ranks) -> None:
                 ranks,
             )
     except (StoppedError, DivergedError) as error:
-        error.is_told = True  # what ends all ranks alike, the first one says
+        error.already_reported = True  # what ends all ranks alike, the first one says
         raise
     ranks.leave()
 

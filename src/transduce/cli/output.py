@@ -1,0 +1,273 @@
+"""What all commands share when they write: streams, messages, output formats, checks of paths.
+
+Data goes to stdout, everything else to stderr.
+"""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import stat
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+from rich.console import Console
+
+from transduce.errors import OutputError, UsageError
+from transduce.storage import replace_file
+from transduce.text.files import LONGEST_LINE
+from transduce.text.printable import list_words
+
+if TYPE_CHECKING:
+    from transduce.decode.translation import Translation
+
+
+# Messages
+
+
+def note(message: str) -> None:
+    """Print a note on stderr: information that needs no action."""
+    print(f"transduce: note: {message}", file=sys.stderr)
+
+
+def warn(message: str) -> None:
+    """Print a warning on stderr: the command continues, but its result may not be as expected."""
+    print(f"transduce: warning: {message}", file=sys.stderr)
+
+
+def error(message: str) -> None:
+    """Print an error on stderr: the command ends."""
+    print(f"transduce: error: {message}", file=sys.stderr)
+
+
+def log(message: str) -> None:
+    """Print a line of progress on stderr, without a prefix."""
+    print(message, file=sys.stderr)
+
+
+def stderr_console() -> Console:
+    """Return a console on stderr, for progress bars; it never breaks long lines."""
+    return Console(stderr=True, soft_wrap=True)
+
+
+# Streams and signals
+
+
+def prepare_streams() -> None:
+    """Make the standard streams safe: all open, UTF-8 on stdout, no failure if stderr is gone."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # The caller closed the stream (`>&-`). Without a replacement the next file that is
+            # opened would get its number, and receive what is meant for the stream.
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  stays open
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    sys.stderr = _ForgivingStream(sys.stderr)
+
+
+class _ForgivingStream:
+    """Standard error that ignores write errors: a closed terminal must not abort the run."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._file.write(text)
+            self._file.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        pass  # write() has flushed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def end_on_closed_pipe() -> None:
+    """End quietly when the reader of stdout is gone, as in `transduce ... | head`."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+
+
+def ignore_closed_pipe() -> None:
+    """Report a closed pipe as an error. Needed when worker processes are at the other end."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+
+
+def ignore_hangup() -> None:
+    """Continue when the terminal is closed."""
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+# Files
+
+
+def check_can_create(path: Path) -> None:
+    """Raise OutputError, before any work is done, if a file cannot be created at this path."""
+    if path.is_dir():
+        raise OutputError(f"{path} is a folder; expected the name of a file to write")
+    if not path.parent.is_dir():
+        raise OutputError(f"cannot create {path}: no folder {path.parent}")
+
+
+def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path | None]) -> None:
+    """Raise UsageError if a file is both read and written, or written twice.
+
+    Standard input counts as read if it is a file. None stands for an option that was not given.
+    """
+    read = [path.stat() for path in inputs if path is not None and path.is_file()]
+    stdin = os.fstat(0)
+    if stat.S_ISREG(stdin.st_mode):
+        read.append(stdin)
+    written = [path for path in outputs if path is not None]
+    for path in written:
+        if path.is_file() and any(os.path.samestat(path.stat(), each) for each in read):
+            raise UsageError(f"{path} is both read and written; name another output file")
+    for i, path in enumerate(written):
+        if any(_is_same_file(path, other) for other in written[:i]):
+            raise UsageError(f"{path} would be written twice; name two different output files")
+
+
+def _is_same_file(path: Path, other: Path) -> bool:
+    if path.exists() and other.exists():
+        return path.samefile(other)
+    return path.resolve() == other.resolve()
+
+
+def create_text_file(path: Path) -> TextIO:
+    """Open a new UTF-8 file that is written line by line. Raise OutputError if that fails."""
+    try:
+        return path.open("w", encoding="utf-8", buffering=1)
+    except OSError as reason:
+        raise OutputError(f"cannot create {path}: {reason.strerror}") from None
+
+
+def write_page(path: Path, content: str) -> None:
+    """Write a file completely or not at all. Raise OutputError if that fails."""
+    try:
+        replace_file(path, content.encode())
+    except OSError as reason:
+        raise OutputError(f"cannot create {path}: {reason.strerror}") from None
+
+
+# Quality flags
+
+MESSAGES: dict[str, str] = tomllib.loads(
+    Path(__file__).with_name("translate.toml").read_text(encoding="utf-8")
+)
+
+
+def explain_flag(
+    kind: str,
+    *,
+    unknown: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    unseen: Sequence[str] = (),
+) -> str | None:
+    """Return what a quality flag or note means, with its words; None if it is not shown."""
+    message = MESSAGES.get(kind)
+    if message is None:
+        return None
+    return message.format(
+        longest=LONGEST_LINE >> 20,
+        unknown=list_words(unknown),
+        missing=list_words(missing),
+        unseen=list_words(unseen),
+    )
+
+
+# Formats
+
+
+def json_line(record: Mapping[str, Any]) -> str:
+    """Return a record as one line of JSON that can always be encoded as UTF-8."""
+    text = json.dumps(record, ensure_ascii=False)
+    return text.encode(errors="backslashreplace").decode()  # a lone surrogate is not valid UTF-8
+
+
+class OutputFormat(Protocol):
+    """How `translate` writes a translation.
+
+    To add a format, implement this protocol and enter it in FORMATS.
+    """
+
+    needs_details: bool  # whether it writes tokens, their scores or the alignment
+
+    def lines(self, number: int, translation: "Translation") -> Iterable[str]:
+        """Return the lines to write for one input line, whose number starts at 1."""
+
+
+class TextFormat:
+    """The translation, one line each."""
+
+    needs_details = False
+
+    def lines(self, number: int, translation: "Translation") -> Iterable[str]:
+        """Return the text."""
+        return [translation.text]
+
+
+class NBestFormat:
+    """All hypotheses, best first, in the Moses n-best format: `0 ||| text ||| score`."""
+
+    needs_details = False
+
+    def lines(self, number: int, translation: "Translation") -> Iterable[str]:
+        """Return one line for each hypothesis; Moses counts the input lines from 0."""
+        hypotheses = translation.alternatives or [translation]
+        return [f"{number - 1} ||| {each.text} ||| {each.score:.6f}" for each in hypotheses]
+
+
+class JsonFormat:
+    """Everything known about the translation, as one JSON object."""
+
+    needs_details = True
+
+    def lines(self, number: int, translation: "Translation") -> Iterable[str]:
+        """Return the record, with the number of the line as its first field."""
+        return [json_line({"line": number, **asdict(translation)})]
+
+
+class AlignmentFormat:
+    """The word alignment in Pharaoh format: `0-1 1-0`."""
+
+    needs_details = True
+
+    def lines(self, number: int, translation: "Translation") -> Iterable[str]:
+        """Return the alignment."""
+        return [translation.alignment]
+
+
+class ReportFormat:
+    """The quality flags and notes of the line, with the words they are about, as JSON."""
+
+    needs_details = False
+
+    def lines(self, number: int, translation: "Translation") -> Iterable[str]:
+        """Return the record, with the number of the line as its first field."""
+        record = {
+            "line": number,
+            "notes": translation.notes,
+            "flags": translation.flags,
+            "unseen": translation.unseen,
+            "unknown": translation.unknown,
+            "missing": translation.missing,
+        }
+        return [json_line(record)]
+
+
+FORMATS: dict[str, OutputFormat] = {
+    "text": TextFormat(),
+    "nbest": NBestFormat(),
+    "json": JsonFormat(),
+    "alignment": AlignmentFormat(),
+    "report": ReportFormat(),
+}

@@ -1,0 +1,24 @@
+"""Text from elsewhere made safe to show in a message."""
+
+from collections.abc import Sequence
+
+MAX_WORDS = 10  # words of a list that are shown
+MAX_WORD_LENGTH = 40  # characters of such a word
+
+
+def printable(text: str) -> str:
+    """Return the text on one line, with each unprintable character as its code: `U+202E`.
+
+    Line breaks, control characters and marks that change the writing direction are unprintable.
+    """
+    return "".join(c if c.isprintable() else f"U+{ord(c):04X}" for c in text)
+
+
+def list_words(words: Sequence[str]) -> str:
+    """Return the words separated by commas, printable and of limited length, then `and N more`."""
+    shown = []
+    for word in words[:MAX_WORDS]:
+        ellipsis = "..." if len(word) > MAX_WORD_LENGTH else ""
+        shown.append(printable(word[:MAX_WORD_LENGTH]) + ellipsis)
+    n_hidden = len(words) - len(shown)
+    return ", ".join(shown) + (f" and {n_hidden:,} more" if n_hidden else "")
