@@ -6,19 +6,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from transduce.reports.html import (
-    Html,
-    Series,
-    bar_chart,
-    details,
-    element,
-    escape,
-    join,
-    line_chart,
-    page,
-    table,
-    tiles,
-)
+from transduce.reports.charts import Series, bar_chart, line_chart
+from transduce.reports.html import Html, details, element, escape, join, page, table, tiles
 
 ATTACK = "<script>alert('x')</script>\"&"
 VOID = {"meta"}

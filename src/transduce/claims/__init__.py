@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from transduce.reports.html import Series
+from transduce.reports.charts import Series
 
 if TYPE_CHECKING:
     from transduce.claims.lab import Lab

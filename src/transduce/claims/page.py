@@ -3,17 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from transduce.claims import TEXTS, VERDICTS, Claim, Plot, Result, Verdict, claims
-from transduce.reports.html import (
-    Html,
-    bar_chart,
-    details,
-    element,
-    join,
-    line_chart,
-    page,
-    table,
-    tiles,
-)
+from transduce.reports.charts import bar_chart, line_chart
+from transduce.reports.html import Html, details, element, join, page, table, tiles
 
 MEANS: Mapping[Verdict, str] = {
     "shown": "the numbers say what the claim says, and the control behaves as it must",

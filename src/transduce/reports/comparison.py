@@ -8,17 +8,8 @@ from typing import Literal, NamedTuple
 from transduce.evaluation.comparison import SURE, Bucket, Comparison, verdict
 from transduce.evaluation.metrics import sentence_chrf
 from transduce.evaluation.significance import SystemScore
-from transduce.reports.html import (
-    Html,
-    Series,
-    bar_chart,
-    details,
-    element,
-    join,
-    page,
-    table,
-    tiles,
-)
+from transduce.reports.charts import Series, bar_chart
+from transduce.reports.html import Html, details, element, join, page, table, tiles
 from transduce.text.normalize import WORD
 
 FIRST_SHOWN, MOST_SHOWN = (

@@ -7,17 +7,8 @@ import numpy as np
 from transduce.doctor import FAULTS, Diagnosis, Finding
 from transduce.doctor.measure import RATIO_BINS, RATIO_STEP, Counts, Place
 from transduce.doctor.summary import headline, percent, quantiles, shown, told, where
-from transduce.reports.html import (
-    Html,
-    Series,
-    bar_chart,
-    details,
-    element,
-    join,
-    page,
-    table,
-    tiles,
-)
+from transduce.reports.charts import Series, bar_chart
+from transduce.reports.html import Html, details, element, join, page, table, tiles
 
 BARS = 32
 BAR_BINS = 5  # bins of ratios that are shown as one bar

@@ -6,17 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from transduce.reports.html import (
-    Html,
-    Series,
-    bar_chart,
-    details,
-    element,
-    line_chart,
-    page,
-    table,
-    tiles,
-)
+from transduce.reports.charts import Series, bar_chart, line_chart
+from transduce.reports.html import Html, details, element, page, table, tiles
 
 Rows = Sequence[Mapping[str, Any]]
 # Histogram of sentence lengths: classes of 0 to 4 words, 5 to 9, ..., 60 and more.
