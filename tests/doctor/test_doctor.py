@@ -49,68 +49,124 @@ def counts(
 @pytest.mark.parametrize(
     ("check", "source", "target"),
     [
-        (checks.has_invalid_bytes, "caf\ufffd", "café"),
-        (checks.has_invalid_bytes, "fine", "half \ud83d"),
-        (checks.is_mojibake, "The cafÃ© is closed", "x"),
-        (checks.is_mojibake, "x", "itâ€™s here"),
-        (checks.is_mojibake, "MÃœNCHEN", "x"),
-        (checks.is_mojibake, "x", "РџСЂРёРІРµС‚"),
-        (checks.is_mojibake, "emoji ðŸ˜€", "x"),
-        (checks.is_mojibake, "a \x93quoted\x94 word", "x"),
-        (checks.is_copy, "The dog is black.", "the dog is black"),
-        (checks.is_copy, "これはとても長い文章です", "これはとても長い文章です"),
-        (checks.is_too_long, "word " * 251, "x"),
-        (checks.is_too_long, "x", "字" * 2001),
-        (checks.has_other_numbers, "It cost 1,250 euros", "Costava 1.350 euro"),
-        (checks.has_other_numbers, "In 1999", "Nel passato"),
-        (checks.has_markup, "a <b>bold</b> word", "x"),
-        (checks.has_markup, "x", "pane &amp; vino"),
-        (checks.has_markup, "x", "a [[link]] here"),
-        (checks.has_markup, "{\\an8}subtitle", "x"),
-        (checks.has_markup, "[url=x]here[/url]", "x"),
-        (checks.has_control_characters, "bell \x07", "x"),
-        (checks.has_control_characters, "x", "zero \x00"),
+        (checks.find_invalid_characters, "caf\ufffd", "café"),
+        (checks.find_invalid_characters, "fine", "half \ud83d"),
+        (checks.find_mojibake, "The cafÃ© is closed", "x"),
+        (checks.find_mojibake, "x", "itâ€™s here"),
+        (checks.find_mojibake, "MÃœNCHEN", "x"),
+        (checks.find_mojibake, "x", "РџСЂРёРІРµС‚"),
+        (checks.find_mojibake, "emoji ðŸ˜€", "x"),
+        (checks.find_mojibake, "a \x93quoted\x94 word", "x"),
+        (checks.find_copy, "The dog is black.", "the dog is black"),
+        (checks.find_copy, "これはとても長い文章です", "これはとても長い文章です"),
+        (checks.find_excess_length, "word " * 251, "x"),
+        (checks.find_excess_length, "x", "字" * 2001),
+        (checks.find_different_numbers, "It cost 1,250 euros", "Costava 1.350 euro"),
+        (checks.find_different_numbers, "In 1999", "Nel passato"),
+        (checks.find_markup, "a <b>bold</b> word", "x"),
+        (checks.find_markup, "x", "pane &amp; vino"),
+        (checks.find_markup, "x", "a [[link]] here"),
+        (checks.find_markup, "{\\an8}subtitle", "x"),
+        (checks.find_markup, "[url=x]here[/url]", "x"),
+        (checks.find_control_characters, "bell \x07", "x"),
+        (checks.find_control_characters, "x", "zero \x00"),
     ],
 )
-def test_a_fault_is_seen(check: checks.Find, source: str, target: str) -> None:
+def test_a_fault_is_seen(check: checks.Check, source: str, target: str) -> None:
     assert check(Pair(source, target))
 
 
 @pytest.mark.parametrize(
     ("check", "source", "target"),
     [
-        (checks.has_invalid_bytes, "naïve café 日本", "€"),
-        (checks.is_mojibake, "«CAFÉ» À BIENTÔT… “ÇA VA”", "ÃO É NÃO, amanhã à noite"),
-        (checks.is_mojibake, "Привет, Россия! РОССИЯ С нами", "Größe “Äpfel” – naïve…"),
-        (checks.is_mojibake, "smørrebrød på ø", "l’été où il fut là"),
-        (checks.is_copy, "New York", "New York"),
-        (checks.is_copy, "12 / 34 / 56", "12 / 34 / 56"),
-        (checks.is_copy, "https://example.org/some/page", "https://example.org/some/page"),
-        (checks.is_copy, "the dog is black", "il cane è nero"),
-        (checks.is_too_long, "word " * 200, "字" * 900),
+        (checks.find_invalid_characters, "naïve café 日本", "€"),
+        (checks.find_mojibake, "«CAFÉ» À BIENTÔT… “ÇA VA”", "ÃO É NÃO, amanhã à noite"),
+        (checks.find_mojibake, "Привет, Россия! РОССИЯ С нами", "Größe “Äpfel” – naïve…"),
+        (checks.find_mojibake, "smørrebrød på ø", "l’été où il fut là"),
+        (checks.find_copy, "New York", "New York"),
+        (checks.find_copy, "12 / 34 / 56", "12 / 34 / 56"),
+        (checks.find_copy, "https://example.org/some/page", "https://example.org/some/page"),
+        (checks.find_copy, "the dog is black", "il cane è nero"),
+        (checks.find_excess_length, "word " * 200, "字" * 900),
         (
-            checks.has_other_numbers,
+            checks.find_different_numbers,
             "It cost 1,250.50 euros",
             "Costava 1 250,50 euro".replace(" 250", "\u00a0250"),
         ),
-        (checks.has_other_numbers, "He has 2 dogs, and 12 cats", "Ha due cani e 12 gatti"),
-        (checks.has_other_numbers, "Room 007", "Stanza 7"),
-        (checks.has_other_numbers, "in 2010 300 people", "300 persone nel 2010"),
-        (checks.has_other_numbers, "٤٢ people", "42 persone"),
-        (checks.has_markup, "a < b and b > c, I <3 you & me; R&D", "[sic] {x}"),
-        (checks.has_control_characters, "tab\tand\x0bform\x0cfeed", "soft\u00adhyphen\u2028"),
+        (checks.find_different_numbers, "He has 2 dogs, and 12 cats", "Ha due cani e 12 gatti"),
+        (checks.find_different_numbers, "Room 007", "Stanza 7"),
+        (checks.find_different_numbers, "in 2010 300 people", "300 persone nel 2010"),
+        (checks.find_different_numbers, "٤٢ people", "42 persone"),
+        (checks.find_markup, "a < b and b > c, I <3 you & me; R&D", "[sic] {x}"),
+        (checks.find_control_characters, "tab\tand\x0bform\x0cfeed", "soft\u00adhyphen\u2028"),
     ],
 )
-def test_what_is_right_is_not_flagged(check: checks.Find, source: str, target: str) -> None:
+def test_what_is_right_is_not_flagged(check: checks.Check, source: str, target: str) -> None:
     assert check(Pair(source, target)) is None
+
+
+REAL_SENTENCES = {
+    "fr": [
+        "Écris un essai sur « l'Amitié ».".replace("« ", "«\u00a0").replace(" »", "\u00a0»"),
+        "Où est passé l’élève\u202f? À l’école, bien sûr\u202f!",
+        "Cœur, œuvre, Noël, maïs, façon, forêt, hôtel…",
+        "«\u00a0ÇA\u00a0», DIT-ELLE À L'ÉTÉ – 20\u00a0€",
+    ],
+    "de": [
+        "Ein älterer Mann überquert die Straße.",
+        "„Grüß Gott“, sagte sie – und lächelte…",
+        "ÄRGER ÜBER DIE GRÖẞTE BRÜCKE",
+    ],
+    "ru": [
+        "Привет, как дела сегодня?",
+        "Она читает книгу в библиотеке.",
+        "Мы идём в парк с друзьями.",
+    ],
+    "it": ["Perché è così? Città, caffè, più: «sarà»."],
+    "pt": ["AMANHÃ À NOITE NÃO É TARDE, ÀS VEZES"],
+    "pl": ["Zażółć gęślą jaźń: „tak”."],
+    "ja": ["これはとても長い文章です。"],
+}
+
+
+def misread(text: str, encoding: str) -> str:
+    """A text whose UTF-8 bytes were decoded one by one with another encoding."""
+    characters = []
+    for byte in text.encode():
+        try:
+            characters.append(bytes([byte]).decode(encoding))
+        except UnicodeDecodeError:
+            characters.append(chr(byte))
+    return "".join(characters)
+
+
+def test_correct_text_of_many_languages_is_not_mojibake() -> None:
+    for text in (text for texts in REAL_SENTENCES.values() for text in texts):
+        assert checks.find_mojibake(Pair(text, text)) is None, text
+
+
+@pytest.mark.parametrize(
+    ("language", "encoding"),
+    [
+        (language, encoding)
+        for encoding in ("cp1252", "latin-1")
+        for language in ("fr", "de", "ru", "it", "pt", "pl", "ja")
+    ]
+    + [("ru", "cp1251")],
+)
+def test_text_decoded_with_the_wrong_encoding_is_mojibake(language: str, encoding: str) -> None:
+    for text in REAL_SENTENCES[language]:
+        damaged = misread(text, encoding)
+        assert checks.find_mojibake(Pair("fine", damaged)), damaged
+        assert checks.find_mojibake(Pair(damaged, "fine")), damaged
 
 
 def test_a_ratio_is_odd_beside_the_typical_one_of_the_corpus() -> None:
     pair = Pair("x" * 30, "y" * 90)
-    assert checks.has_odd_ratio(Pair("x" * 10, "y" * 90), 0.0) == "10 characters beside 90"
-    assert checks.has_odd_ratio(pair, 0.0) is None
-    assert checks.has_odd_ratio(Pair("x" * 90, "y" * 20), checks.log_ratio(pair))
-    assert checks.has_odd_ratio(Pair("No", "Assolutamente no"), 0.0) is None
+    assert checks.find_odd_ratio(Pair("x" * 10, "y" * 90), 0.0) == "10 characters against 90"
+    assert checks.find_odd_ratio(pair, 0.0) is None
+    assert checks.find_odd_ratio(Pair("x" * 90, "y" * 20), checks.log_ratio(pair))
+    assert checks.find_odd_ratio(Pair("No", "Assolutamente no"), 0.0) is None
 
 
 def test_the_near_key_ignores_case_digits_punctuation_and_space() -> None:

@@ -7,7 +7,7 @@ from itertools import chain, islice
 
 import numpy as np
 
-from transduce.doctor.checks import CHECKS, has_odd_ratio, log_ratio
+from transduce.doctor.checks import CHECKS, find_odd_ratio, log_ratio
 from transduce.doctor.faults import BLANK, COPY, FAULTS, MISALIGNED, RATIO, WRONG_LANGUAGE, Fault
 from transduce.doctor.languages import LanguageJudge
 from transduce.doctor.measure import (
@@ -119,7 +119,7 @@ class Judge:
                 (BLANK, "both sides" if not (pair.source + pair.target).strip() else "one side")
             ]
         notes = [(fault, note) for fault, find in CHECKS if (note := find(pair)) is not None]
-        if odd := has_odd_ratio(pair, self.typical_ratio):
+        if odd := find_odd_ratio(pair, self.typical_ratio):
             notes.append((RATIO, odd))
         is_copy = any(
             fault is COPY for fault, _ in notes

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.doctor.checks import MOST_CHARACTERS, SLACK
+from transduce.doctor.checks import MAX_CHARACTERS, RATIO_SMOOTHING
 from transduce.text.corpus import PairFiles, PairSource, PairTables
 from transduce.text.drift import Drift, find_drifts
 from transduce.text.files import display_name, has_mark, read_lines
@@ -110,12 +110,8 @@ def measure(part: PairSource) -> Measured:
         n_source=counts[0],
         n_target=counts[1],
         drifts=drifts,
-        source_lengths=np.bincount(
-            np.minimum(a[:n], MOST_CHARACTERS), minlength=MOST_CHARACTERS + 1
-        ),
-        target_lengths=np.bincount(
-            np.minimum(b[:n], MOST_CHARACTERS), minlength=MOST_CHARACTERS + 1
-        ),
+        source_lengths=np.bincount(np.minimum(a[:n], MAX_CHARACTERS), minlength=MAX_CHARACTERS + 1),
+        target_lengths=np.bincount(np.minimum(b[:n], MAX_CHARACTERS), minlength=MAX_CHARACTERS + 1),
         ratios=_count_ratios(a[:trusted], b[:trusted]),
         marked=tuple(display_name(path) for path in files_of(part) if has_mark(path)),
     )
@@ -159,7 +155,7 @@ def _lengths(part: PairSource) -> Iterator[tuple[int, int]]:
 
 def _count_ratios(source: NDArray[np.uint32], target: NDArray[np.uint32]) -> Counts:
     seen = (source > 0) & (target > 0)
-    ratios = np.log((target[seen] + SLACK) / (source[seen] + SLACK))
+    ratios = np.log((target[seen] + RATIO_SMOOTHING) / (source[seen] + RATIO_SMOOTHING))
     bins = np.clip(
         np.rint(ratios / RATIO_STEP).astype(np.int64) + RATIO_BINS // 2, 0, RATIO_BINS - 1
     )

@@ -44,7 +44,7 @@ ARCHIVES = {
 TAR_MARK, TAR_PLACE = b"ustar", 257
 PACKED = (".gz", ".xz", ".zst")
 LONGEST_LINE = 1 << 24  # bytes; a longer "line" is not text, and must not fill the memory
-REPLACEMENT = "�"
+REPLACEMENT_CHARACTER = "�"
 
 Errors = Literal["strict", "replace"]
 Fingerprint = list[list[str]]  # side, name, SHA-256 of each file that is read
