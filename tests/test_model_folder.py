@@ -178,20 +178,20 @@ def test_weights_of_another_shape_are_refused(folder: Path) -> None:
     edit_config(folder, d_ff=29)
     with pytest.raises(
         ModelError,
-        match=r"feed_forward\.w_1\.weight has the shape \(23, 16\), the config says \(29, 16\)",
+        match=r"feed_forward\.w_1\.weight has shape \(23, 16\), expected \(29, 16\) by the config",
     ):
         load_model(folder)
 
 
 def test_weights_of_another_model_are_refused(folder: Path) -> None:
     edit_config(folder, n_layers=2)
-    with pytest.raises(ModelError, match="is missing: weights and config do not belong together"):
+    with pytest.raises(ModelError, match="is missing; the weights do not match the config"):
         load_model(folder)
 
 
 def test_huge_sizes_are_compared_with_the_weights_before_they_are_allocated(folder: Path) -> None:
     edit_config(folder, d_model=65_536, d_ff=1_048_576, n_layers=1000)  # some petabytes
-    with pytest.raises(ModelError, match="is missing: weights and config do not belong together"):
+    with pytest.raises(ModelError, match="is missing; the weights do not match the config"):
         load_model(folder)
 
 

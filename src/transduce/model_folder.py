@@ -48,9 +48,9 @@ class Stored:
 
     def load(self) -> "Transformer | LanguageModel":
         """The model with its weights, which are checked once more."""
-        from transduce.model.weights import load_built
+        from transduce.model.weights import build_from_bytes
 
-        return load_built(
+        return build_from_bytes(
             self.config, _read_checked(self.folder, WEIGHTS, self.entry), self.folder / WEIGHTS
         )
 

@@ -5,9 +5,6 @@ import torch
 
 from transduce.config import ModelConfig
 from transduce.model.attention import (
-    LANES,
-    MANY,
-    MOST_KEYS,
     MultiHeadAttention,
     attention,
     attention_weights,
@@ -15,9 +12,9 @@ from transduce.model.attention import (
     fused_attention,
     padding_mask,
     scaled_dot_product_attention,
-    softmax,
 )
 from transduce.model.cache import KeyValues
+from transduce.model.kernels import LANES, MAX_SHORT_KEYS, MIN_SCORES, softmax
 
 
 def random_qkv() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -32,7 +29,8 @@ def test_equation_1_by_hand() -> None:
     q = torch.tensor([[[[1.0, 0.0, 0.0, 0.0]]]])
     k = torch.tensor([[[[2.0 * math.log(3), 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]]])
     v = torch.tensor([[[[4.0], [8.0]]]])
-    # scores 2 ln 3 and 0, divided by sqrt(4): ln 3 and 0; softmax 3/4 and 1/4; 3/4 * 4 + 1/4 * 8 = 5
+    # scores 2 ln 3 and 0, divided by sqrt(4): ln 3 and 0; softmax 3/4 and 1/4; 3/4 * 4 + 1/4 * 8 =
+    # 5
     assert scaled_dot_product_attention(q, k, v).item() == 5.0
 
 
@@ -44,40 +42,40 @@ def test_fused_attention_equals_equation_1_spelled_out() -> None:
         )
 
 
-def test_in_bfloat16_short_texts_take_the_road_spelled_out_and_both_agree() -> None:
+def test_in_bfloat16_short_texts_use_equation_1_spelled_out_and_both_agree() -> None:
     generator = torch.Generator().manual_seed(0)
-    for n_keys, road in (
-        (MOST_KEYS, scaled_dot_product_attention),
-        (MOST_KEYS + 1, fused_attention),
+    for n_keys, implementation in (
+        (MAX_SHORT_KEYS, scaled_dot_product_attention),
+        (MAX_SHORT_KEYS + 1, fused_attention),
     ):
         q, k, v = (
             torch.randn(2, 3, n, 7, generator=generator).bfloat16() for n in (5, n_keys, n_keys)
         )
         mask = padding_mask(torch.rand(2, n_keys, generator=generator) < 0.7)
-        assert torch.equal(attention(q, k, v, mask), road(q, k, v, mask))
+        assert torch.equal(attention(q, k, v, mask), implementation(q, k, v, mask))
         exact = scaled_dot_product_attention(q.float(), k.float(), v.float(), mask)
         torch.testing.assert_close(attention(q, k, v, mask).float(), exact, rtol=0.05, atol=0.02)
 
 
 @pytest.mark.parametrize("n_keys", [1, 5, LANES - 1, LANES, LANES + 1])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_softmax_of_many_rows_and_its_gradient_are_those_of_few(
+def test_softmax_of_many_rows_and_its_gradient_equal_those_in_double_precision(
     n_keys: int, dtype: torch.dtype
 ) -> None:
     generator = torch.Generator().manual_seed(0)
-    n_rows = MANY // n_keys + 1
+    n_rows = MIN_SCORES // n_keys + 1
     scores = torch.randn(n_rows, n_keys, generator=generator).masked_fill(
         torch.arange(n_keys) > n_rows % 7, -math.inf
     )
     many = scores.to(dtype).requires_grad_()
     exact = many.detach().double().requires_grad_()
     pull = torch.randn(n_rows, n_keys, generator=generator)
-    found, wanted = softmax(many), exact.softmax(dim=-1)
+    found, expected = softmax(many), exact.softmax(dim=-1)
     (found * pull).sum().backward()
-    (wanted * pull).sum().backward()
+    (expected * pull).sum().backward()
     assert found.dtype == dtype
     error = 1e-6 if dtype == torch.float32 else 1e-2
-    torch.testing.assert_close(found.double(), wanted, rtol=0, atol=error)
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=error)
     torch.testing.assert_close(many.grad.double(), exact.grad, rtol=0, atol=error)
 
 
@@ -104,7 +102,7 @@ def test_padding_mask_is_the_same_for_every_head_and_query() -> None:
 
 
 def test_multi_head_attention_is_concat_of_heads_times_w_o() -> None:
-    """Section 3.2.2 as printed, head by head with its own slices of the matrices, against the module."""
+    """Section 3.2.2 as printed: each head by itself, with its own slices of the matrices."""
     config = ModelConfig(d_model=22, n_heads=3, d_k=7, d_v=5)
     torch.manual_seed(0)
     module = MultiHeadAttention(config)

@@ -17,8 +17,8 @@ def test_the_share_that_is_dropped_is_p_and_the_mean_stays(p: float) -> None:
     )
 
 
-def test_each_number_is_dropped_by_itself() -> None:
-    """Neighbours share a random word: knowing one must say nothing about the next, nor about the same place in another row."""
+def test_numbers_are_dropped_independently() -> None:
+    """Four neighbours share one random word; they must still be independent, also across rows."""
     torch.manual_seed(2)
     dropped = (Dropout(0.3).train()(torch.ones(1003, 997)) == 0).float()
     for shift, axis in ((1, 1), (2, 1), (3, 1), (4, 1), (1, 0)):

@@ -24,7 +24,7 @@ def test_sinusoids_of_later_positions_do_not_depend_on_where_we_start() -> None:
 
 
 def test_a_shift_is_a_rotation_that_does_not_depend_on_the_position() -> None:
-    """Section 3.5: PE(pos + k) is a linear function of PE(pos): in each pair of sine and cosine, a turn by k times its speed."""
+    """Section 3.5: PE(pos + k) is a linear function of PE(pos), a rotation of each sine-cosine pair."""
     table = sinusoids(0, 100, 22, CPU)
     turn = torch.zeros(22, 22)
     for i in range(11):
@@ -39,6 +39,6 @@ def test_learned_positions_end_with_a_clear_message() -> None:
     assert positions(3, 7).shape == (7, 512)
     with pytest.raises(
         DataError,
-        match=r"a sentence of 11 pieces, but this model learned 10 positions.*model\.max_positions",
+        match=r"has 11 tokens, but this model has learned 10 positions.*model\.max_positions",
     ):
         positions(3, 8)

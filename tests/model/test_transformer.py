@@ -50,7 +50,7 @@ def copy_layer(ours: EncoderLayer | DecoderLayer, theirs: nn.Module) -> None:
 
 @torch.no_grad()
 def test_logits_equal_those_of_pytorchs_own_stacks() -> None:
-    """Another road to the same numbers: nn.TransformerEncoder and nn.TransformerDecoder with our weights, within 1e-5."""
+    """nn.TransformerEncoder and nn.TransformerDecoder give the same logits, within 1e-5."""
     torch.manual_seed(0)
     ours = Transformer(
         ModelConfig(vocab_size=41, n_layers=3, d_model=26, d_ff=37, n_heads=2)
@@ -85,7 +85,7 @@ def test_logits_equal_those_of_pytorchs_own_stacks() -> None:
 
 
 @pytest.mark.parametrize("changes", VARIANTS)
-def test_decoding_piece_by_piece_with_the_cache_equals_reading_all_at_once(
+def test_decoding_token_by_token_with_the_cache_equals_reading_all_at_once(
     model_config: ModelConfig, changes: dict[str, object]
 ) -> None:
     model = make(model_config, **changes)
@@ -183,7 +183,7 @@ def test_dropout_acts_in_training_only(model_config: ModelConfig) -> None:
 def test_dropout_falls_on_the_answer_of_a_sublayer_before_it_is_added(
     model_config: ModelConfig,
 ) -> None:
-    """Section 5.4. With nearly everything dropped, LayerNorm(x + Dropout(y)) is LayerNorm(x), whatever y."""
+    """Section 5.4: with nearly everything dropped, LayerNorm(x + Dropout(y)) is LayerNorm(x)."""
     layer = AddAndNorm(ModelConfig(**{**model_config.model_dump(), "dropout": 0.999999})).train()
     x, y = torch.randn(2, 5, 22), torch.randn(2, 5, 22)
     torch.testing.assert_close(layer(x, y), layer.norm(x))
@@ -206,7 +206,7 @@ def test_a_model_in_bfloat16_runs(model: Transformer) -> None:
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_fresh_weights_give_logits_of_size_one(norm: str) -> None:
-    """The first loss is then close to ln(vocabulary), and a deep post-norm stack starts to learn."""
+    """The first loss is then close to ln(vocabulary), and a deep post-norm stack can learn."""
     torch.manual_seed(0)
     model = Transformer(
         ModelConfig(vocab_size=997, n_layers=6, d_model=128, d_ff=256, n_heads=4, norm=norm)

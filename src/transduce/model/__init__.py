@@ -1,4 +1,4 @@
-"""The Transformer: ids in, logits out. Depends on `transduce.config` only and can be lifted out."""
+"""The Transformer: token ids in, logits out. Imports only `config` and `errors`."""
 
 from transduce.config import ModelConfig
 from transduce.model.transformer import LanguageModel, Transformer

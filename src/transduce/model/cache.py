@@ -1,4 +1,4 @@
-"""What a decoder remembers between two steps: keys and values, as values that are passed in and returned."""
+"""The decoder's cache: keys and values of earlier positions. Each step returns a new one."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -15,21 +15,21 @@ class KeyValues(NamedTuple):
     v: Float[Tensor, "batch head key d_v"]
 
     def append(self, new: "KeyValues") -> "KeyValues":
-        """These, then `new`."""
+        """Return these keys and values followed by `new`."""
         return KeyValues(torch.cat((self.k, new.k), dim=2), torch.cat((self.v, new.v), dim=2))
 
     def select(self, rows: Int[Tensor, " rows"]) -> "KeyValues":
-        """The keys and values of some rows of the batch, in that order, repeats allowed."""
+        """Return the given rows of the batch, in that order; a row may be repeated."""
         return KeyValues(self.k.index_select(0, rows), self.v.index_select(0, rows))
 
     def contiguous(self) -> "KeyValues":
-        """The same, each head's numbers side by side in memory."""
+        """Return the same values with the numbers of each head contiguous in memory."""
         return KeyValues(self.k.contiguous(), self.v.contiguous())
 
 
 @dataclass(frozen=True, slots=True)
 class LayerCache:
-    """One decoder layer's memory: of the target so far, a row each hypothesis, and of the source, a row each sentence."""
+    """The cache of one decoder layer: target keys by hypothesis, source keys by sentence."""
 
     target: KeyValues | None = None
     source: KeyValues | None = None
@@ -37,9 +37,10 @@ class LayerCache:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """A decoder's memory after `length` target pieces, and which source positions may be attended to.
+    """The cache of a decoder after `length` target tokens, with the padding mask of the source.
 
-    The target has a row for each hypothesis; the source one for each sentence, which all its hypotheses share.
+    The target has one row for each hypothesis. The source has one row for each sentence, shared by
+    all its hypotheses.
     """
 
     layers: tuple[LayerCache, ...]
@@ -47,7 +48,10 @@ class Cache:
     source_mask: Bool[Tensor, "sentence source"] | None = None
 
     def contiguous(self) -> "Cache":
-        """The same, as is best for many steps: else each would gather the source's keys and values by head anew."""
+        """Return the same cache with contiguous source keys and values.
+
+        Worth its copy before a search: otherwise every step would gather them by head again.
+        """
         layers = (
             replace(layer, source=layer.source and layer.source.contiguous())
             for layer in self.layers
@@ -57,18 +61,19 @@ class Cache:
     def select(
         self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " sentences"] | None = None
     ) -> "Cache":
-        """The cache of some hypotheses, in that order, repeats allowed: how a beam keeps its survivors.
+        """Return the cache of the given hypotheses, in that order; a row may be repeated.
 
-        `sentences` are those that are still searched; left out, all of them are.
+        Beam search calls this to keep the surviving hypotheses. `sentences` are the sentences that
+        are not finished yet; None means all.
         """
         layers = []
         for layer in self.layers:
-            source = (
-                layer.source
-                if sentences is None
-                else layer.source and layer.source.select(sentences)
-            )
-            layers.append(LayerCache(layer.target and layer.target.select(rows), source))
+            target, source = layer.target, layer.source
+            if target is not None:
+                target = target.select(rows)
+            if source is not None and sentences is not None:
+                source = source.select(sentences)
+            layers.append(LayerCache(target, source))
         mask = self.source_mask
         if mask is not None and sentences is not None:
             mask = mask[sentences]

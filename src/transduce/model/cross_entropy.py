@@ -51,9 +51,9 @@ def loss_and_gradients(
     """Return the summed loss and its gradients by `hidden` and by `weight`.
 
     The rows are processed in chunks of at most `MAX_LOGITS` logits. The gradient by a row of logits
-    is softmax - smoothed target, so it is multiplied out as soon as the row is computed. The uniform
-    part of the target is the same for every token: it is added to sums and products, not to each
-    logit.
+    is softmax - smoothed target, so it is multiplied out as soon as the row is computed. The
+    uniform part of the target is the same for every token: it is added to sums and products, not to
+    each logit.
 
     Without gradients the last two results are None.
     """

@@ -10,7 +10,7 @@ from transduce.model.dropout import Dropout
 
 TargetMask = Bool[Tensor, "#batch 1 target so_far"] | None
 SourceMask = Bool[Tensor, "#batch 1 1 source"] | None
-EPSILON = 1e-6  # of LayerNorm; the paper does not say, tensor2tensor used this
+EPSILON = 1e-6  # of LayerNorm; not stated in the paper, this is the value of tensor2tensor
 
 
 class FeedForward(nn.Module):
@@ -24,14 +24,16 @@ class FeedForward(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch position d_model"]
     ) -> Float[Tensor, "batch position d_model"]:
-        """Each position by itself, all with the same weights."""
+        """Apply the same two linear maps to each position separately."""
         return self.w_2(self.w_1(x).relu())
 
 
 class AddAndNorm(nn.Module):
-    """The residual connection and LayerNorm around a sub-layer: LayerNorm(x + Dropout(Sublayer(x))), sections 3.1 and 5.4.
+    """LayerNorm(x + Dropout(Sublayer(x))): the "Add & Norm" of Figure 1, sections 3.1 and 5.4.
 
-    Departs: with model.norm = "pre" it is x + Dropout(Sublayer(LayerNorm(x))), which trains without warm-up (Xiong et al. 2020).
+    Call `input` for what the sub-layer reads, then `forward` with what it computed.
+    Departs: with model.norm = "pre" it is x + Dropout(Sublayer(LayerNorm(x))), which trains without
+    warm-up (Xiong et al. 2020).
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -43,7 +45,7 @@ class AddAndNorm(nn.Module):
     def input(
         self, x: Float[Tensor, "batch position d_model"]
     ) -> Float[Tensor, "batch position d_model"]:
-        """What the sub-layer gets to read."""
+        """Return the input of the sub-layer: x, or LayerNorm(x) with pre-norm."""
         return self.norm(x) if self.is_pre else x
 
     def forward(
@@ -51,13 +53,13 @@ class AddAndNorm(nn.Module):
         x: Float[Tensor, "batch position d_model"],
         sublayer: Float[Tensor, "batch position d_model"],
     ) -> Float[Tensor, "batch position d_model"]:
-        """Add what the sub-layer answered to x."""
+        """Add the output of the sub-layer to x, and normalize the sum unless pre-norm."""
         added = x + self.dropout(sublayer)
         return added if self.is_pre else self.norm(added)
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward: Figure 1 (left)."""
+    """Self-attention, then the feed-forward network: Figure 1 (left)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -69,7 +71,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch source d_model"], mask: Mask
     ) -> Float[Tensor, "batch source d_model"]:
-        """Every position attends to every position the mask allows."""
+        """Return the output of the layer for all source positions; `mask` hides padding."""
         y = self.self_attention_norm.input(x)
         queries, keys_values = self.self_attention.project(y)
         x = self.self_attention_norm(x, self.self_attention(y, keys_values, mask, queries))
@@ -78,9 +80,9 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, attention to the source, feed-forward: Figure 1 (right).
+    """Masked self-attention, cross-attention to the source, feed-forward network: Figure 1 (right).
 
-    Without the middle sub-layer it is the layer of a decoder-only language model.
+    Without cross-attention it is the layer of a decoder-only language model.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -95,10 +97,10 @@ class DecoderLayer(nn.Module):
         self.feed_forward_norm = AddAndNorm(config)
 
     def start(self, memory: Float[Tensor, "batch source d_model"] | None) -> LayerCache:
-        """The cache before the first target piece: the source's keys and values, computed once."""
+        """Return the cache before the first target token: keys and values of the encoder output."""
         if self.cross_attention is None:
             return LayerCache()
-        assert memory is not None, "a decoder with cross-attention has a source"
+        assert memory is not None, "a decoder with cross-attention needs the encoder output"
         return LayerCache(source=self.cross_attention.keys_values(memory))
 
     def forward(
@@ -108,14 +110,15 @@ class DecoderLayer(nn.Module):
         target_mask: TargetMask,
         source_mask: SourceMask,
     ) -> tuple[Float[Tensor, "row target d_model"], LayerCache]:
-        """Every position attends to the target so far, then to the source."""
+        """Read the new target positions; return their output and the cache extended by them."""
         y = self.self_attention_norm.input(x)
         queries, new = self.self_attention.project(y)
         target = cache.target.append(new) if cache.target is not None else new
         x = self.self_attention_norm(x, self.self_attention(y, target, target_mask, queries))
         if self.cross_attention is not None:
-            assert cache.source is not None, "a cache made by `start` of this layer"
+            assert cache.source is not None, "the cache was not made by `start` of this layer"
             y = self.cross_attention_norm.input(x)
             x = self.cross_attention_norm(x, self.cross_attention(y, cache.source, source_mask))
         y = self.feed_forward_norm.input(x)
-        return self.feed_forward_norm(x, self.feed_forward(y)), LayerCache(target, cache.source)
+        x = self.feed_forward_norm(x, self.feed_forward(y))
+        return x, LayerCache(target, cache.source)

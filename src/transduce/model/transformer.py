@@ -1,7 +1,8 @@
-"""The whole model, Figure 1: ids in, logits out.
+"""The whole model, Figure 1: token ids in, logits out.
 
-One decoder serves training and decoding: it reads the new pieces and a cache and returns the new cache. Training gives it all
-pieces at once and an empty cache; decoding gives it one piece and what it returned before.
+Training and search use the same decoder. It reads new target tokens and a cache, and returns the
+extended cache. Training passes all tokens at once with an empty cache; search passes one token and
+the cache of the previous step.
 """
 
 import math
@@ -21,9 +22,10 @@ from transduce.model.positions import LearnedPositions, sinusoids
 
 
 class Embedding(nn.Module):
-    """Pieces as vectors, scaled by sqrt(d_model), plus their positions, then dropout: sections 3.4, 3.5 and 5.4.
+    """Token embeddings times sqrt(d_model), plus positional encodings, then dropout.
 
-    The matrix also is the linear map before the softmax (section 3.4): `logits` of a model.
+    Sections 3.4, 3.5 and 5.4. The same matrix is the linear map before the softmax (section 3.4),
+    used by the method `logits` of a model.
     """
 
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
@@ -37,7 +39,7 @@ class Embedding(nn.Module):
     def forward(
         self, ids: Int[Tensor, "batch position"], start: int = 0
     ) -> Float[Tensor, "batch position d_model"]:
-        """The vectors of pieces that stand at positions start, start+1, ..."""
+        """Return the input vectors of tokens at positions start, start+1, ..."""
         ids = ids.to(self.weight.device, non_blocking=True)
         d_model, length = self.weight.shape[1], ids.shape[1]
         if self.positions is None:
@@ -48,7 +50,7 @@ class Embedding(nn.Module):
 
 
 class Decoder(nn.Module):
-    """The stack on the right of Figure 1, with or without attention to a source."""
+    """The decoder stack of Figure 1 (right), with or without cross-attention."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -60,21 +62,21 @@ class Decoder(nn.Module):
         memory: Float[Tensor, "batch source d_model"] | None = None,
         source_mask: Bool[Tensor, "batch source"] | None = None,
     ) -> Cache:
-        """The cache before the first target piece."""
-        layers = (
-            layer for layer in self.layers if isinstance(layer, DecoderLayer)
-        )  # all, for the type checker
+        """Return the cache before the first target token."""
+        # All layers are DecoderLayers; the test is for the type checker.
+        layers = (layer for layer in self.layers if isinstance(layer, DecoderLayer))
         return Cache(tuple(layer.start(memory) for layer in layers), source_mask=source_mask)
 
     def forward(
         self, x: Float[Tensor, "batch target d_model"], cache: Cache
     ) -> tuple[Float[Tensor, "batch target d_model"], Cache]:
-        """Read the new positions and remember them."""
+        """Read the new target positions; return their output and the cache extended by them."""
         n_new = x.shape[1]
-        target_mask = (
-            causal_mask(n_new, cache.length + n_new, x.device) if n_new > 1 else None
-        )  # one may see all
-        source_mask = padding_mask(cache.source_mask) if cache.source_mask is not None else None
+        target_mask = source_mask = None
+        if n_new > 1:  # a single new position is the last one and may attend to all
+            target_mask = causal_mask(n_new, cache.length + n_new, x.device)
+        if cache.source_mask is not None:
+            source_mask = padding_mask(cache.source_mask)
         layers = []
         for layer, layer_cache in zip(self.layers, cache.layers, strict=True):
             x, layer_cache = layer(x, layer_cache, target_mask, source_mask)
@@ -85,9 +87,10 @@ class Decoder(nn.Module):
 class Transformer(nn.Module):
     """The paper's encoder-decoder, section 3.
 
-    One matrix serves as both embeddings and as the map to logits (section 3.4).
+    One matrix is shared by both embeddings and the linear map before the softmax (section 3.4).
     Departs: with `model.target_vocab_size` the source has its own vocabulary and matrix.
-    Departs: learned positions (Table 3, E) live in the embedding, so where that is shared, encoder and decoder share them too.
+    Departs: learned positions (Table 3, E) are part of the embedding, so encoder and decoder share
+    them wherever they share the embedding.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -102,12 +105,12 @@ class Transformer(nn.Module):
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_layers))
         self.encoder_norm = final_norm(config)
         self.decoder = Decoder(config)
-        initialise(self)
+        initialize(self)
 
     def encode(
         self, source: Int[Tensor, "batch source"], source_mask: Bool[Tensor, "batch source"]
     ) -> Float[Tensor, "batch source d_model"]:
-        """The source as one vector a piece: what the decoder attends to."""
+        """Run the encoder: return one vector for each source token, the `memory` of the decoder."""
         x = self.source_embedding(source)
         mask = padding_mask(source_mask.to(x.device))
         for layer in self.encoder:
@@ -117,18 +120,22 @@ class Transformer(nn.Module):
     def start(
         self, source: Int[Tensor, "batch source"], source_mask: Bool[Tensor, "batch source"]
     ) -> Cache:
-        """Read the source; the cache before the first target piece."""
+        """Run the encoder and return the cache before the first target token."""
         memory = self.encode(source, source_mask)
         return self.decoder.start(memory, source_mask.to(memory.device))
 
     def decode(
         self, target: Int[Tensor, "batch target"], cache: Cache
     ) -> tuple[Float[Tensor, "batch target d_model"], Cache]:
-        """Read the next target pieces; the vectors from which the piece after each is predicted."""
+        """Run the decoder over the next target tokens.
+
+        Return the hidden vectors, from which `logits` predicts the token after each, and the new
+        cache.
+        """
         return self.decoder(self.target_embedding(target, start=cache.length), cache)
 
     def logits(self, hidden: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
-        """How well each piece of the target vocabulary fits: a dot product with its vector."""
+        """Return the logit of each target token: a dot product with its embedding (section 3.4)."""
         return F.linear(hidden, self.logit_weight)
 
     @property
@@ -142,33 +149,37 @@ class Transformer(nn.Module):
         source_mask: Bool[Tensor, "batch source"],
         target: Int[Tensor, "batch target"],
     ) -> Float[Tensor, "batch target vocab"]:
-        """Predict, at every target position at once, the piece that follows."""
+        """Return the logits of the next token at every target position, as in training."""
         hidden, _ = self.decode(target, self.start(source, source_mask))
         return self.logits(hidden)
 
 
 class LanguageModel(nn.Module):
-    """The decoder alone: the same layers, predicting the next piece of one text."""
+    """A decoder-only language model, made of the same layers without cross-attention."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
         self.embedding = Embedding(config, require_vocab_size(config))
         self.decoder = Decoder(config)
-        initialise(self)
+        initialize(self)
 
     def start(self) -> Cache:
-        """The cache before the first piece."""
+        """Return the cache before the first token."""
         return self.decoder.start()
 
     def decode(
         self, target: Int[Tensor, "batch target"], cache: Cache
     ) -> tuple[Float[Tensor, "batch target d_model"], Cache]:
-        """Read the next pieces; the vectors from which the piece after each is predicted."""
+        """Run the decoder over the next tokens.
+
+        Return the hidden vectors, from which `logits` predicts the token after each, and the new
+        cache.
+        """
         return self.decoder(self.embedding(target, start=cache.length), cache)
 
     def logits(self, hidden: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
-        """How well each piece of the vocabulary fits: a dot product with its vector."""
+        """Return the logit of each token: the dot product with its embedding (section 3.4)."""
         return F.linear(hidden, self.logit_weight)
 
     @property
@@ -177,34 +188,35 @@ class LanguageModel(nn.Module):
         return self.embedding.weight
 
     def forward(self, target: Int[Tensor, "batch target"]) -> Float[Tensor, "batch target vocab"]:
-        """Predict, at every position at once, the piece that follows."""
+        """Return the logits of the next token at every position, as in training."""
         hidden, _ = self.decode(target, self.start())
         return self.logits(hidden)
 
 
 def final_norm(config: ModelConfig) -> nn.Module:
-    """With pre-norm a stack ends in one more LayerNorm, since its last sum was not normalised."""
+    """Return the last LayerNorm of a pre-norm stack, whose last sum is not normalized."""
     return nn.LayerNorm(config.d_model, eps=EPSILON) if config.norm == "pre" else nn.Identity()
 
 
 def require_vocab_size(config: ModelConfig) -> int:
-    """The size of the (source) vocabulary, which a model cannot be built without."""
+    """Return model.vocab_size; raise ConfigError if it is not set."""
     if config.vocab_size is None:
         raise ConfigError(
-            "model.vocab_size is not set: a model needs to know how many pieces there are"
+            "model.vocab_size is not set; set it to the number of tokens in the vocabulary"
         )
     return config.vocab_size
 
 
-def initialise(model: nn.Module) -> None:
-    """Draw the weights, so that post-norm trains stably.
+def initialize(model: nn.Module) -> None:
+    """Initialize the weights in place, such that post-norm trains stably.
 
-    The paper does not say how. Matrices: Xavier uniform, with q, k and v together counted as one matrix (gain 1/sqrt(2)), which
-    keeps early attention flat. Embeddings: normal with deviation d_model^-0.5, so that they have size 1 after the scaling
-    of section 3.4 and logits have size 1 too. Biases zero.
+    The paper does not say how. Matrices: Xavier uniform, with W^Q, W^K and W^V counted as one
+    matrix (gain 1/sqrt(2)), which keeps early attention nearly uniform. Embeddings: normal with
+    standard deviation d_model^-0.5, so that embeddings scaled as in section 3.4, and logits, have
+    unit variance. Biases: zero.
     """
     if any(parameter.is_meta for parameter in model.parameters()):
-        return  # no numbers yet; to draw them there torch would load its compiler, which takes seconds
+        return  # no storage yet, and drawing on the meta device would take seconds
     for name, parameter in model.named_parameters():
         part = name.split(".")[-2]
         if parameter.dim() == 1:
@@ -213,17 +225,25 @@ def initialise(model: nn.Module) -> None:
         elif part.endswith("embedding") or part == "positions":
             nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
         else:
-            nn.init.xavier_uniform_(
-                parameter, gain=2**-0.5 if part in ("w_q", "w_k", "w_v") else 1.0
-            )
+            gain = 2**-0.5 if part in ("w_q", "w_k", "w_v") else 1.0
+            nn.init.xavier_uniform_(parameter, gain=gain)
 
 
 def count_parameters(model: nn.Module) -> dict[str, int]:
-    """Trainable numbers by part, in the order of Figure 1; a shared matrix is counted once, at its first use."""
+    """Return the number of parameters of each part, in the order of Figure 1.
+
+    Keys are a stack and a part of it, such as "encoder self_attention". A shared matrix is counted
+    once, where it is used first.
+    """
     counts: dict[str, int] = {}
-    for name, parameter in model.named_parameters():  # gives a shared parameter once
+    for name, parameter in model.named_parameters():  # yields a shared parameter once
         path = [word for word in name.split(".") if not word.isdigit() and word != "layers"]
-        part = "norms" if "norm" in name else path[1] if len(path) > 2 else "matrix"
-        stack = path[0].removesuffix("_norm")
-        counts[f"{stack} {part}"] = counts.get(f"{stack} {part}", 0) + parameter.numel()
+        if "norm" in name:
+            part = "norms"
+        elif len(path) > 2:
+            part = path[1]
+        else:
+            part = "matrix"
+        key = f"{path[0].removesuffix('_norm')} {part}"
+        counts[key] = counts.get(key, 0) + parameter.numel()
     return counts

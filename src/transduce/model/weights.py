@@ -1,4 +1,4 @@
-"""The weights of a model by name: out of it, into it, averaged."""
+"""The weights of a model by name: read, write, load, share, average."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,12 @@ ModelT = TypeVar("ModelT", bound=nn.Module)
 
 
 def build(config: ModelConfig) -> Transformer | LanguageModel:
-    """The model of a configuration, with fresh weights."""
+    """Build the model of a configuration, with newly initialized weights."""
     return Transformer(config) if config.kind == "encoder-decoder" else LanguageModel(config)
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """The weights by name, each once even where it is shared."""
+    """Return the weights by name, without gradients; a shared weight appears once."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
@@ -33,7 +33,7 @@ def shared_copy(model: ModelT) -> ModelT:
 
 
 def average(weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several sets of weights (section 6.1: the last 5 or 20 checkpoints)."""
+    """Return the mean of several sets of weights (section 6.1: of the last 5 or 20 checkpoints)."""
     return {
         name: torch.stack([each[name].float() for each in weights]).mean(dim=0)
         for name in weights[0]
@@ -41,21 +41,26 @@ def average(weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
 
 def pack_weights(model: nn.Module, precision: Literal["float32", "float16"]) -> bytes:
-    """The weights as the content of a safetensors file."""
+    """Return the weights as the content of a safetensors file."""
     dtype = getattr(torch, precision)
     return save({name: weight.to(dtype).contiguous() for name, weight in weights_of(model).items()})
 
 
-def load_built(config: ModelConfig, content: bytes, origin: Path) -> Transformer | LanguageModel:
-    """The model of a configuration with the weights of a safetensors file's content."""
-    with torch.device("meta"):  # no memory yet: the config may claim any size
+def build_from_bytes(
+    config: ModelConfig, content: bytes, origin: Path
+) -> Transformer | LanguageModel:
+    """Build a model in evaluation mode with the weights of a safetensors file.
+
+    `content` is the content of the file; `origin` is its path, for error messages.
+    """
+    with torch.device("meta"):  # allocate nothing until the sizes in the config are checked
         model = build(config)
     load_weights(model, parse_weights(content, origin), origin)
     return model.eval()
 
 
 def load_weights_file(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file."""
+    """Load the tensors of a safetensors file; raise ModelError if it cannot be read."""
     try:
         return parse_weights(path.read_bytes(), path)
     except OSError as error:
@@ -63,7 +68,7 @@ def load_weights_file(path: Path) -> dict[str, Tensor]:
 
 
 def parse_weights(content: bytes, origin: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file's content."""
+    """Parse the content of a safetensors file; raise ModelError if it is damaged."""
     try:
         return load(content)
     except SafetensorError as error:
@@ -71,15 +76,20 @@ def parse_weights(content: bytes, origin: Path) -> dict[str, Tensor]:
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor], origin: Path) -> None:
-    """Put weights into a model; names and shapes must match exactly. A model on the meta device gets its memory here."""
+    """Copy weights into a model; raise ModelError unless all names and shapes match.
+
+    A model on the meta device is moved to the CPU first.
+    """
     parameters = dict(model.named_parameters())
     for name in sorted(parameters.keys() ^ weights.keys()):
         side = "is missing" if name in parameters else "is not part of this model"
-        raise ModelError(f"{origin}: {name} {side}: weights and config do not belong together")
+        raise ModelError(f"{origin}: {name} {side}; the weights do not match the config")
     for name, parameter in parameters.items():
         if parameter.shape != weights[name].shape:
-            found, wanted = tuple(weights[name].shape), tuple(parameter.shape)
-            raise ModelError(f"{origin}: {name} has the shape {found}, the config says {wanted}")
+            found, expected = tuple(weights[name].shape), tuple(parameter.shape)
+            raise ModelError(
+                f"{origin}: {name} has shape {found}, expected {expected} by the config"
+            )
     if any(parameter.is_meta for parameter in parameters.values()):
         model.to_empty(device="cpu")
     with torch.no_grad():
