@@ -48,8 +48,8 @@ def test_a_good_corpus_is_called_good(doctor: Run, write: Write, pairs: list[Pai
     source, target = write(*sides(pairs))
     code, out, err = doctor("--source", source, "--target", target)
     assert (code, err) == (0, "")
-    assert out.startswith(f"{source} and {target}\n  300 pairs, en -> it, the target typically 1.")
-    assert "300 of them (100 %) have no fault for which a cleaned copy leaves them out" in out
+    assert out.startswith(f"{source} and {target}\n  300 pairs, en -> it, target typically 1.")
+    assert "300 usable (100 %): a cleaned copy would keep them" in out
     assert "not found: misaligned, blank, not UTF-8" in out
     assert "!" not in out
 
@@ -74,16 +74,13 @@ def test_findings_are_shown_with_count_share_line_and_advice(
     )
     assert code == 0
     assert "! duplicate                  100      25 %  dropped  repeat an earlier pair\n" in out
-    assert (
-        "  blank                        1    0.25 %  dropped  have nothing on one side or on both\n"
-        in out
-    )
-    assert "! leaked pair                 50      12 %  dropped  are in a held-out set too" in out
+    assert "  blank                        1    0.25 %  dropped  have an empty side\n" in out
+    assert "! leaked pair                 50      12 %  dropped  are also in a held-out set" in out
     assert "  markup                       1    0.25 %  kept     have tags" in out
     assert "line 402: <b>\n      an <b>odd␇</b> dog\n      un cane strano\n" in out
     assert " of valid.en\n" in out
     assert (
-        "blank: training leaves them out; where there are many, look how the files were made\n  line 401: one side\n"
+        "blank: training skips them; if there are many, check how the files were made\n  line 401: one side\n"
         in out
     )
 
@@ -97,17 +94,17 @@ def test_unequal_files_are_told_and_then_an_error(
     assert code == 65
     assert f"! unequal: {source} has 299 lines, {target} has 300\n" in out
     drift = re.search(
-        r"! drift at about line (\d+) of the source: 1 line is missing in the source, or too many in the target\n",
+        r"! drift at about line (\d+) of the source: 1 line is missing in the source, or superfluous in the target\n",
         out,
     )
     assert drift is not None
     assert abs(int(drift[1]) - 151) <= 50
     assert f"{int(drift[1]) - 3:>9}  {sources[int(drift[1]) - 4]}\n" in out
-    assert "pairs before they drift apart." in out
+    assert "pairs before that place." in out
     assert err == (
-        f"transduce: error: {source} has 299 lines, {target} has 300: "
-        "line n of one must be the translation of line n of the other; "
-        "put them right at the place shown\n"
+        f"transduce: error: {source} has 299 lines, {target} has 300; "
+        "line n of one must be the translation of line n of the other: "
+        "fix the alignment at the place shown\n"
     )
     code, out, err = doctor(
         "--source", source, "--target", target, "--write", tmp_path / "clean", "--json"
@@ -115,8 +112,8 @@ def test_unequal_files_are_told_and_then_an_error(
     assert code == 65
     assert err == (
         f"transduce: error: nothing was written to {tmp_path / 'clean'}: "
-        "unequal files cannot be cleaned: put right which lines belong "
-        "together, at the place shown, and come again\n"
+        "files of unequal length cannot be cleaned; "
+        "fix the alignment at the place shown and run doctor again\n"
     )
     assert not (tmp_path / "clean").exists()
     record = json.loads(out)
@@ -130,7 +127,9 @@ def test_unequal_files_of_few_lines(doctor: Run, write: Write) -> None:
     source, target = write(["a b"], ["c d", "e f"])
     code, out, _ = doctor("--source", source, "--target", target)
     assert code == 65
-    assert "Where they drift apart cannot be told: too few lines, or more than 2,000,000." in out
+    assert (
+        "The place where they drift apart is unknown: too few lines, or more than 2,000,000." in out
+    )
 
 
 def test_swapped_files(doctor: Run, write: Write, pairs: list[Pair], tmp_path: Path) -> None:
@@ -145,7 +144,7 @@ def test_swapped_files(doctor: Run, write: Write, pairs: list[Pair], tmp_path: P
     code, _, err = doctor("--source", source, "--target", target, "--write", tmp_path / "clean")
     assert code == 65
     assert (
-        "clean: the two sides look swapped: exchange --source and --target, or give --languages, and come again"
+        "clean: the two sides look swapped; exchange --source and --target, or give --languages, and run doctor again"
         in err
     )
 
@@ -177,7 +176,7 @@ def test_the_page_is_self_contained_and_escapes_the_corpus(
     page = tmp_path / "report.html"
     code, _, err = doctor("--source", source, "--target", target, "--html", page)
     assert code == 0
-    assert err == f"the report is in {page}\n"
+    assert err == f"report: {page}\n"
     text = page.read_text()
     assert "<script" not in text
     assert "<img" not in text
@@ -207,9 +206,7 @@ def test_the_cleaned_copy_is_announced_and_packed_files_are_unpacked(
     assert len((tmp_path / "clean" / "train.it").read_text().splitlines()) == 300
     code, _, err = doctor(*arguments)
     assert code == 73
-    assert err.endswith(
-        "clean is not empty, and nothing is overwritten: name a new folder for the cleaned copy\n"
-    )
+    assert err.endswith("clean is not empty; give a new folder for the cleaned copy\n")
 
 
 def test_tables_fields_languages_and_standard_input(
@@ -239,7 +236,7 @@ def test_tables_fields_languages_and_standard_input(
     code, out, _ = doctor("--pairs", table.rename(tmp_path / "data.tsv"))
     assert code == 0
     assert (
-        "note: languages were not checked: the names of the files do not tell them; give --languages en,de\n"
+        "note: languages were not checked: the file names do not show them; give --languages en,de\n"
         in out
     )
 
@@ -250,11 +247,11 @@ def test_empty_files_are_no_crash(doctor: Run, write: Write, tmp_path: Path) -> 
         "--source", source, "--target", target, "--html", tmp_path / "report.html"
     )
     assert code == 0
-    assert "0 of them (0 %)" in out
+    assert "0 usable (0 %)" in out
     code, _, err = doctor("--source", source, "--target", target, "--write", tmp_path / "clean")
     assert code == 65
     assert "nothing was written to" in err
-    assert err.endswith("no pair would be left of 0\n")
+    assert err.endswith("none of the 0 pairs is usable\n")
 
 
 def test_what_cannot_be_read_or_written_is_said_before_the_work(

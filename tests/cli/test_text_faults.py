@@ -346,7 +346,7 @@ def test_36_a_byte_order_mark_is_left_out_and_noted(
     assert prepared(tmp_path / "with") == prepared(tmp_path / "without")
     out = transduce("doctor", *arguments)[1]
     for name in ("train.en", "train.it"):
-        assert f"note: {tmp_path / name} begins with a byte order mark, which is left out\n" in out
+        assert f"note: {tmp_path / name} begins with a byte order mark, which is ignored\n" in out
     for stdin, wanted in (("\ufeffI love you\nI love you\n", "Ti amo\nTi amo\n"), ("\ufeff", "\n")):
         code, out, err = transduce("translate", stdin=stdin.encode())
         assert (code, out, line_messages(err)) == (

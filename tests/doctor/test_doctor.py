@@ -14,11 +14,18 @@ from transduce.doctor import (
     checks,
     examine,
     faults,
-    why_no_copy,
+    reason_not_to_clean,
     write_clean,
 )
-from transduce.doctor.languages import LanguageJudge
-from transduce.doctor.repeats import FULLEST, MOST_SLOTS, Fingerprints, Repeats, keys_of, near_key
+from transduce.doctor.languages import LanguageChecker
+from transduce.doctor.repeats import (
+    MAX_LOAD,
+    MAX_SLOTS,
+    DuplicateDetector,
+    Fingerprints,
+    near_fingerprints,
+    near_key,
+)
 from transduce.errors import DataError, OutputError, UsageError
 from transduce.grammar import generate
 from transduce.text.corpus import Pair, PairFiles, PairList, PairTables
@@ -205,7 +212,7 @@ def test_fingerprints_may_differ_in_their_last_bits() -> None:
 
 def test_full_fingerprints_still_answer_and_grow_no_more() -> None:
     """The memory is that of the slots, by construction."""
-    fingerprints = Fingerprints(most_slots=1 << 13)
+    fingerprints = Fingerprints(max_slots=1 << 13)
     rng = random.Random(2)
     numbers = [rng.getrandbits(64) for _ in range(20_000)]
     for number in numbers:
@@ -217,16 +224,16 @@ def test_full_fingerprints_still_answer_and_grow_no_more() -> None:
 
 
 def test_all_fingerprints_of_a_corpus_of_any_size_stay_below_300_megabytes() -> None:
-    assert 2 * 8 * (MOST_SLOTS + 1024) < 300e6
-    assert FULLEST * MOST_SLOTS > 10_000_000  # pairs, before anything is forgotten
+    assert 2 * 8 * (MAX_SLOTS + 1024) < 300e6
+    assert MAX_LOAD * MAX_SLOTS > 10_000_000  # pairs, before anything is forgotten
 
 
 def test_a_repetition_is_told_from_a_near_one() -> None:
-    repeats = Repeats()
+    repeats = DuplicateDetector()
 
     def names(source: str, target: str) -> list[str]:
         pair = Pair(source, target)
-        return [fault.name for fault, _ in repeats.notes(pair, keys_of(pair))]
+        return [fault.name for fault, _ in repeats.notes(pair, near_fingerprints(pair))]
 
     assert names("A dog", "Un cane") == []
     assert names("A dog!", "Un cane") == ["near duplicate"]
@@ -247,7 +254,7 @@ def test_a_corpus_without_faults_has_no_findings() -> None:
     assert diagnosis.n_usable == diagnosis.n_pairs == 300
     assert not diagnosis.are_swapped
     assert diagnosis.remarks == ()
-    assert why_no_copy(diagnosis) is None
+    assert reason_not_to_clean(diagnosis) is None
 
 
 def test_planted_faults_are_counted_exactly() -> None:
@@ -295,8 +302,8 @@ def test_swapped_files_are_called_swapped() -> None:
     pairs = [Pair(pair.target, pair.source) for pair in corpus(300)]
     diagnosis = examine(PairList(pairs), EN_IT)
     assert diagnosis.are_swapped
-    assert why_no_copy(diagnosis) == (
-        "the two sides look swapped: exchange --source and --target, or give --languages, and come again"
+    assert reason_not_to_clean(diagnosis) == (
+        "the two sides look swapped; exchange --source and --target, or give --languages, and run doctor again"
     )
 
 
@@ -310,7 +317,7 @@ def test_a_tenth_in_the_wrong_language_is_found_and_nothing_else() -> None:
         Pair(pair.source, pairs[(i + 1) % 1000].source if i in wrong else pair.target)
         for i, pair in enumerate(pairs)
     ]
-    judge = LanguageJudge(EN_IT)
+    judge = LanguageChecker(EN_IT)
     found = {i for i, pair in enumerate(mixed) if judge.note(i + 1, pair)}
     assert len(found & wrong) >= 0.9 * len(wrong) > 20
     assert len(found - wrong) < 10
@@ -322,10 +329,10 @@ def test_a_tenth_in_the_wrong_language_is_found_and_nothing_else() -> None:
     [
         (
             None,
-            "languages were not checked: the names of the files do not tell them; give --languages en,de",
+            "languages were not checked: the file names do not show them; give --languages en,de",
         ),
         (("en", "en"), "languages were not checked: both sides are en"),
-        (("en", "xx"), "languages were not checked: py3langid does not know xx"),
+        (("en", "xx"), "languages were not checked: py3langid does not support xx"),
     ],
 )
 def test_languages_that_cannot_be_checked_are_a_remark(
@@ -335,27 +342,27 @@ def test_languages_that_cannot_be_checked_are_a_remark(
 
 
 def test_beyond_its_limit_languages_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transduce.doctor.languages.MOST_IN_FULL", 100)
+    monkeypatch.setattr("transduce.doctor.languages.MAX_CHECKED_IN_FULL", 100)
     pairs = [
         Pair(pair.source + " and they sleep now", pair.source + " and nothing more")
         for pair in corpus(300)
     ]
     (finding,) = examine(PairList(pairs), EN_IT).findings
     assert finding.fault is faults.WRONG_LANGUAGE
-    assert finding.n_looked_at == 100 + 20
+    assert finding.n_checked == 100 + 20
     assert finding.share > 0.9
 
 
 def test_caps_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = corpus(300)
-    monkeypatch.setattr("transduce.doctor.repeats.MOST_SLOTS", 128)
-    monkeypatch.setattr("transduce.doctor.repeats.MOST_HELD_OUT", 10)
-    monkeypatch.setattr("transduce.doctor.measure.MOST_MEASURED", 200)
+    monkeypatch.setattr("transduce.doctor.repeats.MAX_SLOTS", 128)
+    monkeypatch.setattr("transduce.doctor.repeats.MAX_HELD_OUT", 10)
+    monkeypatch.setattr("transduce.doctor.measure.MAX_MEASURED", 200)
     remarks = examine(PairList(pairs), ("en", "en"), [PairList(pairs[:50], name="valid")]).remarks
     assert remarks[1:] == (
-        "repetitions: only the first 97 different pairs were remembered and compared",
+        "duplicates: only the first 97 distinct pairs were compared",
         "valid: only the first 10 pairs were compared",
-        "the pairs: lengths and drift are of the first 200 lines",
+        "the pairs: lengths and drift were measured on the first 200 lines",
     )
 
 
@@ -374,7 +381,7 @@ def test_of_unequal_files_all_is_said_that_can_be_said(tmp_path: Path) -> None:
     pairs[350] = Pair("", "x")  # behind the drift, where nothing can be said
     files = write_files(tmp_path, [*pairs[:200], *pairs[201:]], [pair.target for pair in pairs])
     diagnosis = examine(files)
-    (unequal,), (place,) = diagnosis.unequal, diagnosis.places
+    (unequal,), (place,) = diagnosis.unequal, diagnosis.drifts
     assert (unequal.source_lines, unequal.target_lines) == (399, 400)
     assert abs(place.line - 201) <= 50
     assert (place.shift, place.missing) == (1, 1)
@@ -382,15 +389,15 @@ def test_of_unequal_files_all_is_said_that_can_be_said(tmp_path: Path) -> None:
     assert place.source[0] == (place.line - 3, pairs[place.line - 4].source)
     assert diagnosis.n_pairs == place.line - 1
     assert diagnosis.count(faults.BLANK) == 1
-    assert why_no_copy(diagnosis) == (
-        "unequal files cannot be cleaned: put right which lines belong together, at the place shown, and come again"
+    assert reason_not_to_clean(diagnosis) == (
+        "files of unequal length cannot be cleaned; fix the alignment at the place shown and run doctor again"
     )
 
 
 def test_two_unequal_lines_are_still_looked_at(tmp_path: Path) -> None:
     diagnosis = examine(write_files(tmp_path, [Pair("a", "b"), Pair("c", "d")], ["b"]))
     assert diagnosis.n_pairs == 1
-    assert diagnosis.places == ()
+    assert diagnosis.drifts == ()
 
 
 def test_a_shifted_stretch_of_equal_files_is_found_and_left_out(tmp_path: Path) -> None:
@@ -401,7 +408,7 @@ def test_a_shifted_stretch_of_equal_files_is_found_and_left_out(tmp_path: Path) 
         tmp_path / "in", [Pair(source, "") for source in shifted], [pair.target for pair in pairs]
     )
     diagnosis = write_clean(files, tmp_path / "out")
-    assert [place.shift for place in diagnosis.places] == [1, 0]
+    assert [place.shift for place in diagnosis.drifts] == [1, 0]
     assert 599 - 30 < diagnosis.count(faults.MISALIGNED) < 599 + 60
     right = {(pair.source, pair.target) for pair in pairs}
     kept = PairFiles((tmp_path / "out/train.en",), (tmp_path / "out/train.it",)).read()
@@ -460,14 +467,14 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     files = write_files(tmp_path / "in", corpus(30))
     with pytest.raises(
         OutputError,
-        match="in is not empty, and nothing is overwritten: name a new folder for the cleaned",
+        match="in is not empty; give a new folder for the cleaned",
     ):
         write_clean(files, tmp_path / "in")
     with pytest.raises(
-        OutputError, match=r"train\.en is a file, wanted a new folder for the cleaned copy"
+        OutputError, match=r"train\.en is a file; expected a new folder for the cleaned copy"
     ):
         write_clean(files, files.sources[0])
-    with pytest.raises(OutputError, match="x cannot be created: Not a directory"):
+    with pytest.raises(OutputError, match=r"cannot create .*x: Not a directory"):
         write_clean(files, files.sources[0] / "x")
     (tmp_path / "empty").mkdir()
     assert write_clean(files, tmp_path / "empty").n_usable == 30
@@ -477,14 +484,16 @@ def test_files_of_one_name_cannot_be_written_side_by_side(tmp_path: Path) -> Non
     files = PairFiles((tmp_path / "en" / "train.txt",), (tmp_path / "it" / "train.txt.gz",))
     with pytest.raises(
         UsageError,
-        match=r"two files of the cleaned copy would be called train\.txt: give the input files",
+        match=r"two files of the cleaned copy would be named train\.txt; give the input files",
     ):
         write_clean(files, tmp_path / "out")
 
 
 def test_a_failure_leaves_no_folder_behind(tmp_path: Path) -> None:
     files = write_files(tmp_path / "in", [Pair("", "x")] * 3)
-    assert why_no_copy(write_clean(files, tmp_path / "out")) == "no pair would be left of 3"
+    assert (
+        reason_not_to_clean(write_clean(files, tmp_path / "out")) == "none of the 3 pairs is usable"
+    )
     table = tmp_path / "broken.tsv"
     table.write_text("a\tb\nno tab\n")
     with pytest.raises(DataError, match=r"broken\.tsv, line 2: no tab"):
@@ -554,15 +563,15 @@ def test_a_quick_look_warns_of_a_drift() -> None:
     shifted = [
         Pair(a, b.target) for a, b in zip(sources[:200] + sources[201:], pairs, strict=False)
     ]
-    (warning,) = [warning for warning in check_sample(shifted) if "out of step" in warning]
-    assert warning.startswith("source and target seem out of step from about line ")
+    (warning,) = [warning for warning in check_sample(shifted) if "misaligned" in warning]
+    assert warning.startswith("source and target seem misaligned from about line ")
     assert warning.endswith(" on")
 
 
 def test_a_quick_look_leaves_nothing_usable_to_whoever_reads_all_and_warns_of_one_pair() -> None:
     assert check_sample([]) == check_sample([Pair("", "x"), Pair("y", " ")]) == []
     assert check_sample([Pair("A dog", "Un cane")]) == [
-        "only 1 of 1 pairs is usable: nothing can be learnt from it but itself"
+        "only 1 of 1 pairs is usable; the model can learn nothing but this pair"
     ]
 
 
@@ -584,8 +593,10 @@ def test_the_documentation_lists_every_fault_with_its_threshold_and_fate() -> No
         r"^\| ([\w -]+) \| .* \| ([\w. %]+) \| (dropped|kept) \|$", page, re.MULTILINE
     )
     shares = {
-        fault.name: f"{100 * fault.alarming:g} %" if fault.alarming else "any" for fault in FAULTS
+        fault.name: f"{100 * fault.alarm_threshold:g} %" if fault.alarm_threshold else "any"
+        for fault in FAULTS
     }
     assert rows == [
-        (fault.name, shares[fault.name], "dropped" if fault.drops else "kept") for fault in FAULTS
+        (fault.name, shares[fault.name], "dropped" if fault.is_dropped else "kept")
+        for fault in FAULTS
     ]

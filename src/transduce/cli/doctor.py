@@ -1,9 +1,8 @@
-"""`transduce doctor`: what is wrong with a corpus."""
+"""`transduce doctor`: find faults in a corpus."""
 
 import json
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +22,7 @@ from transduce.cli.arguments import (
     parse_files,
     split_two,
 )
-from transduce.cli.output import check_can_create, stderr_console
+from transduce.cli.output import check_can_create, log, stderr_console
 from transduce.errors import DataError
 
 if TYPE_CHECKING:
@@ -84,12 +83,14 @@ def run_doctor(
     as_json: bool,
     console: Console,
 ) -> None:
-    """Examine a corpus, say what was found, and write what was asked for. Unequal files are told first, and then an error."""
-    from transduce.doctor import examine, why_no_copy, write_clean
+    """Examine a corpus, print the diagnosis, and write the requested page and cleaned copy.
+
+    Raise DataError after printing if the files have unequal lengths or no copy can be written.
+    """
+    from transduce.doctor import examine, reason_not_to_clean, write_clean
     from transduce.doctor.summary import as_dict, as_text
     from transduce.reports.doctor import doctor_page
 
-    say = partial(console.print, highlight=False, markup=False)
     if html is not None:
         check_can_create(html)
     with console.status("reading") as status:
@@ -101,19 +102,21 @@ def run_doctor(
             diagnosis = write_clean(pairs, write, languages, held_out, progress)
         else:
             diagnosis = examine(pairs, languages, held_out, progress=progress)
+
     if html is not None:
         html.write_bytes(doctor_page(diagnosis).encode(errors="backslashreplace"))
-        say(f"the report is in {html}")
-    said = json.dumps(as_dict(diagnosis)) if as_json else as_text(diagnosis)
-    sys.stdout.buffer.write(said.encode(errors="backslashreplace") + b"\n")
+        log(f"report: {html}")
+    summary = json.dumps(as_dict(diagnosis)) if as_json else as_text(diagnosis)
+    sys.stdout.buffer.write(summary.encode(errors="backslashreplace") + b"\n")
     sys.stdout.buffer.flush()
-    reason = why_no_copy(diagnosis)
-    if write is not None and reason is not None:
-        raise DataError(f"nothing was written to {write}: {reason}")
+
     if write is not None:
+        if (reason := reason_not_to_clean(diagnosis)) is not None:
+            raise DataError(f"nothing was written to {write}: {reason}")
         n_dropped = diagnosis.n_pairs - diagnosis.n_usable
-        say(f"{write}: {diagnosis.n_usable:,} pairs kept, {n_dropped:,} dropped (dropped.jsonl)")
-    for unequal in diagnosis.unequal:
+        log(f"{write}: {diagnosis.n_usable:,} pairs kept, {n_dropped:,} dropped (dropped.jsonl)")
+    for files in diagnosis.unequal:
         raise DataError(
-            f"{unequal}: line n of one must be the translation of line n of the other; put them right at the place shown"
+            f"{files}; line n of one must be the translation of line n of the other: "
+            "fix the alignment at the place shown"
         )

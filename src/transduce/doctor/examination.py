@@ -1,40 +1,42 @@
-"""A whole corpus, examined: two readings, one for lengths and one for everything else, both a pair at a time."""
+"""Examine a whole corpus, or a sample of it.
+
+A corpus is read twice, one pair at a time: first for lengths and drift, then for all other checks.
+"""
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 
 import numpy as np
 
 from transduce.doctor.checks import CHECKS, find_odd_ratio, log_ratio
 from transduce.doctor.faults import BLANK, COPY, FAULTS, MISALIGNED, RATIO, WRONG_LANGUAGE, Fault
-from transduce.doctor.languages import LanguageJudge
+from transduce.doctor.languages import LanguageChecker
 from transduce.doctor.measure import (
     Counts,
-    Measured,
-    Place,
-    measure,
-    parts_of,
-    places,
+    DriftLocation,
+    PartStatistics,
+    locate_drifts,
+    measure_part,
+    split_parts,
     typical_ratio,
 )
-from transduce.doctor.repeats import HeldOut, Note, Repeats, keys_of
+from transduce.doctor.repeats import DuplicateDetector, HeldOutIndex, Note, near_fingerprints
 from transduce.text.corpus import Languages, Pair, PairFiles, PairSource
 from transduce.text.drift import find_drifts
 from transduce.text.files import display_name, read_lines
 
-MOST_EXAMPLES = 5
-MOST_SEEN = 10_000  # pairs of a quick look
-MOST_JUDGED = (
-    2000  # of them, about so many are judged by their language, evenly: that is the slow part
-)
-MARGIN = 10  # lines on both sides of a stretch out of step: its ends are known no better
+MAX_EXAMPLES = 5
+SAMPLE_SIZE = 10_000  # pairs that `check_sample` reads
+N_LANGUAGE_CHECKS = 2000  # of them, evenly spread; identifying languages is slow
+MARGIN = 10  # lines added at both ends of a misaligned stretch, whose ends are not exact
+PROGRESS_INTERVAL = 1000  # pairs
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
-    """A pair with a fault, and where it stands."""
+class FaultExample:
+    """A pair with a fault, and its place in the corpus."""
 
     file: str
     line: int
@@ -45,27 +47,27 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fault, how often it was found among how many pairs, and examples from the whole corpus."""
+    """A fault with the number of pairs that have it, and examples from the whole corpus."""
 
     fault: Fault
     count: int
-    n_looked_at: int
-    examples: tuple[Example, ...]
+    n_checked: int
+    examples: tuple[FaultExample, ...]
 
     @property
     def share(self) -> float:
-        """Of the pairs looked at."""
-        return self.count / self.n_looked_at if self.n_looked_at else 0.0
+        """Return the share of the checked pairs that have the fault."""
+        return self.count / self.n_checked if self.n_checked else 0.0
 
     @property
     def is_alarming(self) -> bool:
-        """So many that the model will suffer."""
-        return self.count > 0 and self.share >= self.fault.alarming
+        """Return whether the fault is frequent enough to harm the model."""
+        return self.count > 0 and self.share >= self.fault.alarm_threshold
 
 
 @dataclass(frozen=True, slots=True)
-class Unequal:
-    """Two files that have not the same number of lines."""
+class UnequalFiles:
+    """Two parallel files with different numbers of lines."""
 
     source: str
     target: str
@@ -73,15 +75,18 @@ class Unequal:
     target_lines: int
 
     def __str__(self) -> str:
-        return f"{self.source} has {self.source_lines:,} lines, {self.target} has {self.target_lines:,}"
+        return (
+            f"{self.source} has {self.source_lines:,} lines, "
+            f"{self.target} has {self.target_lines:,}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What was found in a corpus.
+    """The result of examining a corpus.
 
-    `n_usable` pairs have no fault for which a cleaned copy leaves them out. `typical_ratio` is the median of target to source
-    length; the counts are of lengths in characters and of the logarithms of ratios, as `measure` makes them.
+    `n_usable` counts the pairs that a cleaned copy keeps. `typical_ratio` is the median of target
+    length divided by source length. The last three fields are histograms, see `PartStatistics`.
     """
 
     name: str
@@ -90,8 +95,8 @@ class Diagnosis:
     languages: Languages | None
     are_swapped: bool
     findings: tuple[Finding, ...]
-    unequal: tuple[Unequal, ...]
-    places: tuple[Place, ...]
+    unequal: tuple[UnequalFiles, ...]
+    drifts: tuple[DriftLocation, ...]
     remarks: tuple[str, ...]
     typical_ratio: float
     source_lengths: Counts
@@ -99,76 +104,86 @@ class Diagnosis:
     ratios: Counts
 
     def count(self, fault: Fault) -> int:
-        """How often a fault was found."""
+        """Return the number of pairs with a fault."""
         return next((finding.count for finding in self.findings if finding.fault is fault), 0)
 
 
 @dataclass(slots=True)
-class Judge:
-    """Sees pair after pair and says what is wrong with each; it remembers what it has seen."""
+class PairExaminer:
+    """Find all faults of one pair after the other; earlier pairs are remembered."""
 
     typical_ratio: float = 0.0
-    languages: LanguageJudge | None = None
-    held_out: tuple[HeldOut, ...] = ()
-    repeats: Repeats = field(default_factory=Repeats)
+    languages: LanguageChecker | None = None
+    held_out: tuple[HeldOutIndex, ...] = ()
+    duplicates: DuplicateDetector = field(default_factory=DuplicateDetector)
 
     def notes(self, number: int, pair: Pair) -> list[Note]:
-        """All faults of a pair, each with a note. A blank pair is blank and nothing else."""
+        """Return all faults of a pair with notes; a blank pair has no other faults.
+
+        `number` is the position of the pair in the corpus, from 1.
+        """
         if pair.is_blank:
-            return [
-                (BLANK, "both sides" if not (pair.source + pair.target).strip() else "one side")
-            ]
-        notes = [(fault, note) for fault, find in CHECKS if (note := find(pair)) is not None]
+            is_all_blank = not (pair.source + pair.target).strip()
+            return [(BLANK, "both sides" if is_all_blank else "one side")]
+
+        notes = [(fault, note) for fault, check in CHECKS if (note := check(pair)) is not None]
         if odd := find_odd_ratio(pair, self.typical_ratio):
             notes.append((RATIO, odd))
-        is_copy = any(
-            fault is COPY for fault, _ in notes
-        )  # it is in one language, and has been told already
+
+        # A copy is in one language, of course, and has been reported already.
+        is_copy = any(fault is COPY for fault, _ in notes)
         if self.languages and not is_copy and (other := self.languages.note(number, pair)):
             notes.append((WRONG_LANGUAGE, other))
-        keys = keys_of(pair)
-        notes += self.repeats.notes(pair, keys)
+
+        keys = near_fingerprints(pair)
+        notes += self.duplicates.notes(pair, keys)
         notes += [leak for held_out in self.held_out if (leak := held_out.note(keys))]
         return notes
 
 
 @dataclass(slots=True)
-class Tally:
-    """Counts faults, and keeps a few examples of each, drawn evenly from all; the same ones each time."""
+class FaultCounter:
+    """Count faults and keep a few examples of each.
+
+    The examples are a reservoir sample of all pairs with the fault, drawn with a fixed seed.
+    """
 
     n_pairs: int = 0
     n_usable: int = 0
     counts: dict[Fault, int] = field(default_factory=dict)
-    examples: dict[Fault, list[Example]] = field(default_factory=dict)
+    examples: dict[Fault, list[FaultExample]] = field(default_factory=dict)
     rng: random.Random = field(default_factory=lambda: random.Random(1))
 
     def add(self, part: str, line: int, pair: Pair, notes: Sequence[Note]) -> None:
         """Count a pair and its faults."""
         self.n_pairs += 1
-        self.n_usable += not any(fault.drops for fault, _ in notes)
+        if not any(fault.is_dropped for fault, _ in notes):
+            self.n_usable += 1
         for fault, note in dict(notes).items():
-            count = self.counts[fault] = self.counts.get(fault, 0) + 1
+            self.counts[fault] = self.counts.get(fault, 0) + 1
+            example = FaultExample(part, line, note, pair.source, pair.target)
             kept = self.examples.setdefault(fault, [])
-            place = len(kept) if len(kept) < MOST_EXAMPLES else self.rng.randrange(count)
-            if place < MOST_EXAMPLES:
-                kept[place : place + 1] = [Example(part, line, note, pair.source, pair.target)]
+            if len(kept) < MAX_EXAMPLES:
+                kept.append(example)
+            elif (place := self.rng.randrange(self.counts[fault])) < MAX_EXAMPLES:
+                kept[place] = example
 
-    def findings(self, n_judged: int) -> tuple[Finding, ...]:
-        """What was found, in the order of FAULTS; languages were looked at in so many pairs."""
-        return tuple(
-            Finding(
-                fault,
-                self.counts[fault],
-                n_judged if fault is WRONG_LANGUAGE else self.n_pairs,
-                examples,
-            )
-            for fault in FAULTS
-            if fault in self.counts
-            for examples in [tuple(sorted(self.examples[fault], key=lambda example: example.line))]
-        )
+    def findings(self, n_language_checks: int) -> tuple[Finding, ...]:
+        """Return the faults found, in the order of FAULTS.
+
+        `n_language_checks` is the number of pairs whose languages were checked.
+        """
+        findings = []
+        for fault in FAULTS:
+            if fault not in self.counts:
+                continue
+            examples = sorted(self.examples[fault], key=lambda example: example.line)
+            n_checked = n_language_checks if fault is WRONG_LANGUAGE else self.n_pairs
+            findings.append(Finding(fault, self.counts[fault], n_checked, tuple(examples)))
+        return tuple(findings)
 
 
-Visit = Callable[[PairSource, int, Pair, Sequence[Note]], None]
+Visit = Callable[[PairSource, int, Pair, Sequence[Note]], None]  # part, line, pair, faults
 
 
 def examine(
@@ -178,121 +193,134 @@ def examine(
     visit: Visit | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Diagnosis:
-    """Examine a corpus; of unequal files, the pairs before they drift apart.
+    """Examine a corpus; of files of unequal length, the pairs before they drift apart.
 
-    `visit` is called with each pair and its faults, in order; then every pair is judged by its language, not only a sample.
+    `visit` is called with each pair and its faults, in order; if it is given, the language of every
+    pair is checked, otherwise a sample. `progress` is called with the number of pairs read so far.
     """
     languages = languages or pairs.languages
-    measured = [measure(part) for part in parts_of(pairs)]
-    ratios = np.sum([part.ratios for part in measured], axis=0)
-    of_languages = LanguageJudge(languages, every_pair=visit is not None)
-    leaks = tuple(HeldOut(part) for one in held_out for part in parts_of(one))
-    judge = Judge(typical_ratio(ratios), of_languages, leaks)
-    tally = Tally()
-    for part in measured:
-        misaligned = _misaligned(part)
-        for line, pair in enumerate(_read(part), start=1):
-            notes = judge.notes(tally.n_pairs + 1, pair)
+    statistics = [measure_part(part) for part in split_parts(pairs)]
+    ratios = np.sum([part.ratios for part in statistics], axis=0)
+    language_checker = LanguageChecker(languages, every_pair=visit is not None)
+    held_out_indexes = tuple(
+        HeldOutIndex(part) for source in held_out for part in split_parts(source)
+    )
+    examiner = PairExaminer(typical_ratio(ratios), language_checker, held_out_indexes)
+    counter = FaultCounter()
+
+    for part in statistics:
+        misaligned = _misaligned_stretches(part)
+        for line, pair in enumerate(_read_trusted(part), start=1):
+            notes = examiner.notes(counter.n_pairs + 1, pair)
             if any(line in stretch for stretch in misaligned):
                 notes.insert(0, (MISALIGNED, ""))
-            tally.add(part.part.name, line, pair, notes)
+            counter.add(part.part.name, line, pair, notes)
             if visit is not None:
                 visit(part.part, line, pair, notes)
-            if progress is not None and tally.n_pairs % 1000 == 0:
-                progress(tally.n_pairs)
-    remarks = [*of_languages.remarks, *judge.repeats.remarks]
-    remarks += chain.from_iterable(
-        [*(leak.remarks for leak in leaks), *(part.remarks for part in measured)]
-    )
+            if progress is not None and counter.n_pairs % PROGRESS_INTERVAL == 0:
+                progress(counter.n_pairs)
+
+    remarks = [*language_checker.remarks, *examiner.duplicates.remarks]
+    for source_of_remarks in (*held_out_indexes, *statistics):
+        remarks += source_of_remarks.remarks
     return Diagnosis(
         name=pairs.name,
-        n_pairs=tally.n_pairs,
-        n_usable=tally.n_usable,
+        n_pairs=counter.n_pairs,
+        n_usable=counter.n_usable,
         languages=languages,
-        are_swapped=of_languages.are_swapped,
-        findings=tally.findings(of_languages.n_pairs),
-        unequal=tuple(_unequal(part) for part in measured if part.n_source != part.n_target),
-        places=tuple(place for part in measured for place in places(part)),
+        are_swapped=language_checker.are_swapped,
+        findings=counter.findings(language_checker.n_pairs),
+        unequal=tuple(_unequal(part) for part in statistics if part.n_source != part.n_target),
+        drifts=tuple(drift for part in statistics for drift in locate_drifts(part)),
         remarks=tuple(remarks),
-        typical_ratio=float(np.exp(judge.typical_ratio)),
-        source_lengths=np.sum([part.source_lengths for part in measured], axis=0),
-        target_lengths=np.sum([part.target_lengths for part in measured], axis=0),
+        typical_ratio=float(np.exp(examiner.typical_ratio)),
+        source_lengths=np.sum([part.source_lengths for part in statistics], axis=0),
+        target_lengths=np.sum([part.target_lengths for part in statistics], axis=0),
         ratios=ratios,
     )
 
 
-def _read(measured: Measured) -> Iterator[Pair]:
-    """The pairs of a part as far as they belong together; what is not UTF-8 is replaced."""
-    part = measured.part
-    if isinstance(part, PairFiles):
-        lines = zip(
-            read_lines(part.sources[0], "replace"),
-            read_lines(part.targets[0], "replace"),
-            strict=False,
-        )
-        return (Pair(*pair) for pair in islice(lines, measured.n_trusted))
-    return part.read("replace")
+def _read_trusted(statistics: PartStatistics) -> Iterator[Pair]:
+    """Read the pairs of a part before its files drift apart; invalid UTF-8 becomes U+FFFD."""
+    part = statistics.part
+    if not isinstance(part, PairFiles):
+        return part.read("replace")
+    lines = zip(
+        read_lines(part.sources[0], "replace"),
+        read_lines(part.targets[0], "replace"),
+        strict=False,
+    )
+    return (Pair(*pair) for pair in islice(lines, statistics.n_trusted))
 
 
-def _unequal(measured: Measured) -> Unequal:
-    assert isinstance(measured.part, PairFiles), "a table has two sides of equal length"
-    part = measured.part
-    return Unequal(
-        display_name(part.sources[0]),
-        display_name(part.targets[0]),
-        measured.n_source,
-        measured.n_target,
+def _unequal(statistics: PartStatistics) -> UnequalFiles:
+    part = statistics.part
+    assert isinstance(part, PairFiles), "a table has two sides of equal length"
+    return UnequalFiles(
+        source=display_name(part.sources[0]),
+        target=display_name(part.targets[0]),
+        source_lines=statistics.n_source,
+        target_lines=statistics.n_target,
     )
 
 
-def _misaligned(measured: Measured) -> list[range]:
-    """The stretches of equally long files in which one is shifted against the other, with a margin."""
-    if measured.n_source != measured.n_target or not measured.drifts:
+def _misaligned_stretches(statistics: PartStatistics) -> list[range]:
+    """Return the lines in which one of two equally long files is shifted, with a margin."""
+    if statistics.n_source != statistics.n_target or not statistics.drifts:
         return []
-    ends = [*(drift.line for drift in measured.drifts[1:]), measured.n_source + 1]
-    stretches = zip(measured.drifts, ends, strict=True)
-    return [range(drift.line - MARGIN, end + MARGIN) for drift, end in stretches if drift.shift]
+    ends = [*(drift.line for drift in statistics.drifts[1:]), statistics.n_source + 1]
+    return [
+        range(drift.line - MARGIN, end + MARGIN)
+        for drift, end in zip(statistics.drifts, ends, strict=True)
+        if drift.shift != 0
+    ]
 
 
 def check_sample(pairs: Iterable[Pair], languages: Languages | None = None) -> list[str]:
-    """Warnings about the first 10,000 pairs, before training, a line each; none if nothing is alarming.
+    """Check the first 10,000 pairs before training and return warnings, one line each.
 
-    Lines are counted from 1 as they come. A fault is alarming from the share on that its `Fault` states.
+    Only alarming faults lead to a warning. Line numbers count from 1. If no pair is usable, there
+    is no warning: reading the whole corpus will show whether any follows.
     """
-    seen = list(islice(pairs, MOST_SEEN))
-    judge = Judge(float(np.median([log_ratio(pair) for pair in seen])) if seen else 0.0)
-    of_languages = LanguageJudge(languages)
-    every = max(1, len(seen) // MOST_JUDGED)
-    tally = Tally()
-    for line, pair in enumerate(seen, start=1):
-        notes = judge.notes(line, pair)
-        if not notes and line % every == 0 and (other := of_languages.note(line, pair)):
+    sample = list(islice(pairs, SAMPLE_SIZE))
+    median_ratio = float(np.median([log_ratio(pair) for pair in sample])) if sample else 0.0
+    examiner = PairExaminer(median_ratio)
+    language_checker = LanguageChecker(languages)
+    interval = max(1, len(sample) // N_LANGUAGE_CHECKS)
+    counter = FaultCounter()
+    for line, pair in enumerate(sample, start=1):
+        notes = examiner.notes(line, pair)
+        if not notes and line % interval == 0 and (other := language_checker.note(line, pair)):
             notes.append((WRONG_LANGUAGE, other))
-        tally.add("", line, pair, notes)
-    n_usable = len(seen) - tally.counts.get(BLANK, 0)
-    if not n_usable:
-        return []  # whoever reads the whole corpus will say so, if no pair follows
+        counter.add("", line, pair, notes)
+
+    n_filled = len(sample) - counter.counts.get(BLANK, 0)
+    if n_filled == 0:
+        return []
     warnings = []
-    if n_usable == 1:
+    if n_filled == 1:
         warnings.append(
-            f"only 1 of {len(seen):,} pairs is usable: nothing can be learnt from it but itself"
+            f"only 1 of {len(sample):,} pairs is usable; the model can learn nothing but this pair"
         )
-    if languages and of_languages.are_swapped:
+    if languages and language_checker.are_swapped:
         a, b = languages
         warnings.append(
             f"the two sides look swapped: the source is mostly {b}, the target mostly {a}"
         )
     warnings += [
-        _warning(finding) for finding in tally.findings(of_languages.n_pairs) if finding.is_alarming
+        _format_warning(finding)
+        for finding in counter.findings(language_checker.n_pairs)
+        if finding.is_alarming
     ]
-    if drifts := find_drifts(
-        [len(pair.source) for pair in seen], [len(pair.target) for pair in seen]
-    ):
-        warnings.append(f"source and target seem out of step from about line {drifts[0].line:,} on")
+    drifts = find_drifts(
+        [len(pair.source) for pair in sample], [len(pair.target) for pair in sample]
+    )
+    if drifts:
+        warnings.append(f"source and target seem misaligned from about line {drifts[0].line:,} on")
     return warnings
 
 
-def _warning(finding: Finding) -> str:
-    example = finding.examples[0]
+def _format_warning(finding: Finding) -> str:
     share = f"{100 * finding.share:.2g}" if finding.share < 0.995 else "100"
-    return f"{share} % of the pairs {finding.fault.says}, e.g. line {example.line:,}"
+    line = finding.examples[0].line
+    return f"{share} % of the pairs {finding.fault.description}, e.g. line {line:,}"

@@ -1,4 +1,4 @@
-"""The kinds of faults a corpus can have, in the order in which they are reported: those of `faults.toml`."""
+"""The kinds of faults a corpus can have, read from `faults.toml` in the order of the report."""
 
 import tomllib
 from dataclasses import dataclass
@@ -9,33 +9,35 @@ from pathlib import Path
 class Fault:
     """A kind of fault.
 
-    `says` goes on from "37 pairs": what is wrong with them. `drops`: a cleaned copy leaves such pairs out. `alarming`: from this
-    share of the pairs on it is reported before training, and marked in the report.
+    `description` completes a sentence that begins with "37 pairs". A cleaned copy omits the pairs
+    if `is_dropped`. From `alarm_threshold` on, a share of all pairs, the fault is alarming: it is
+    marked in the report and leads to a warning before training.
     """
 
     name: str
-    says: str
+    description: str
     advice: str
-    drops: bool
-    alarming: float
+    is_dropped: bool
+    alarm_threshold: float
 
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-FAULT = {name: Fault(name, **row) for name, row in _TABLES.items()}
-FAULTS = tuple(FAULT.values())
-MISALIGNED = FAULT["misaligned"]
-BLANK = FAULT["blank"]
-INVALID = FAULT["not UTF-8"]
-MOJIBAKE = FAULT["mojibake"]
-LEAKED = FAULT["leaked pair"]
-WRONG_LANGUAGE = FAULT["wrong language"]
-COPY = FAULT["copy"]
-RATIO = FAULT["length ratio"]
-TOO_LONG = FAULT["too long"]
-DUPLICATE = FAULT["duplicate"]
-NEAR_DUPLICATE = FAULT["near duplicate"]
-MANY_TARGETS = FAULT["many translations"]
-LEAKED_SOURCE = FAULT["leaked source"]
-NUMBERS = FAULT["numbers"]
-MARKUP = FAULT["markup"]
-CONTROL_CHARACTERS = FAULT["control characters"]
+FAULT_BY_NAME = {name: Fault(name, **row) for name, row in _TABLES.items()}
+FAULTS = tuple(FAULT_BY_NAME.values())
+
+MISALIGNED = FAULT_BY_NAME["misaligned"]
+BLANK = FAULT_BY_NAME["blank"]
+INVALID = FAULT_BY_NAME["not UTF-8"]
+MOJIBAKE = FAULT_BY_NAME["mojibake"]
+LEAKED = FAULT_BY_NAME["leaked pair"]
+WRONG_LANGUAGE = FAULT_BY_NAME["wrong language"]
+COPY = FAULT_BY_NAME["copy"]
+RATIO = FAULT_BY_NAME["length ratio"]
+TOO_LONG = FAULT_BY_NAME["too long"]
+DUPLICATE = FAULT_BY_NAME["duplicate"]
+NEAR_DUPLICATE = FAULT_BY_NAME["near duplicate"]
+MANY_TARGETS = FAULT_BY_NAME["many translations"]
+LEAKED_SOURCE = FAULT_BY_NAME["leaked source"]
+NUMBERS = FAULT_BY_NAME["numbers"]
+MARKUP = FAULT_BY_NAME["markup"]
+CONTROL_CHARACTERS = FAULT_BY_NAME["control characters"]

@@ -1,4 +1,7 @@
-"""Which of two languages a line is in. py3langid decides, and knows no others than the two."""
+"""Check with py3langid whether the sides of a pair are in the expected languages.
+
+Only the two languages of the corpus are compared with each other.
+"""
 
 from copy import copy
 from functools import cache
@@ -9,79 +12,93 @@ from transduce.text.corpus import Languages, Pair
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-LEAST_LETTERS = 20  # shorter lines are not judged
-SURE = 0.95  # confidence from which on a line is said to be in the other language
-READ_AT_MOST = 300  # characters of a line: enough to tell
-MOST_IN_FULL = 100_000  # pairs, after which one in THINNED is judged
-THINNED = 10
-LEAST_JUDGED = 20  # lines of each side before files are called swapped
+MIN_LETTERS = 20  # shorter lines are not checked
+MIN_CONFIDENCE = 0.95  # that a line is in the other language
+MAX_CHARACTERS_READ = 300  # of a line; more do not change the result
+MAX_CHECKED_IN_FULL = 100_000  # pairs; after them one in SAMPLING_INTERVAL is checked
+SAMPLING_INTERVAL = 10
+MIN_LINES_TO_JUDGE = 20  # of each side, before the files are called swapped
 
 
-class LanguageJudge:
-    """Judges the lines of both sides, and counts; where it cannot judge, it says why and lets everything pass."""
+class LanguageChecker:
+    """Check the language of both sides of each pair, and count.
+
+    If the languages are unknown, every pair passes and `remarks` says why.
+    """
 
     def __init__(self, languages: Languages | None, every_pair: bool = False) -> None:
-        self.languages, self.every_pair = languages, every_pair
-        self.n_last = self.n_pairs = 0
-        self.n_judged, self.n_other = [0, 0], [0, 0]
-        self._identifier, self._why_not = _identifier(languages)
+        self.languages = languages
+        self.every_pair = every_pair
+        self.last_number = 0
+        self.n_pairs = 0  # checked pairs
+        self.n_checked = [0, 0]  # lines, by side
+        self.n_other = [0, 0]  # lines in the other language, by side
+        self._identifier, self._why_not = _make_identifier(languages)
 
     def note(self, number: int, pair: Pair) -> str | None:
-        """Which side is in the other language, if one certainly is; None also of short lines and of those not judged."""
+        """Return which side is in the other language, or None.
+
+        None also for lines that are too short and for pairs omitted by sampling. `number` is the
+        position of the pair in the corpus, from 1.
+        """
         if self._identifier is None or self.languages is None:
             return None
-        self.n_last = number
-        if not self.every_pair and number > MOST_IN_FULL and number % THINNED:
+        self.last_number = number
+        is_sampled = number <= MAX_CHECKED_IN_FULL or number % SAMPLING_INTERVAL == 0
+        if not (self.every_pair or is_sampled):
             return None
+
         self.n_pairs += 1
         found = []
         for side, text in enumerate((pair.source, pair.target)):
-            text = text[:READ_AT_MOST]
-            if sum(map(str.isalpha, text)) >= LEAST_LETTERS:
-                self.n_judged[side] += 1
-                language, confidence = self._identifier.classify(text)
-                if language != self.languages[side] and confidence >= SURE:
-                    self.n_other[side] += 1
-                    found.append(f"{('source', 'target')[side]} looks like {language}")
+            text = text[:MAX_CHARACTERS_READ]
+            if sum(map(str.isalpha, text)) < MIN_LETTERS:
+                continue
+            self.n_checked[side] += 1
+            language, confidence = self._identifier.classify(text)
+            if language != self.languages[side] and confidence >= MIN_CONFIDENCE:
+                self.n_other[side] += 1
+                found.append(f"{('source', 'target')[side]} looks like {language}")
         return ", ".join(found) or None
 
     @property
     def remarks(self) -> list[str]:
-        """Why no pair was judged, or that not all were, if so."""
+        """Return a remark if no pair, or not every pair, was checked."""
         if self._why_not:
             return [f"languages were not checked: {self._why_not}"]
-        if self.every_pair or self.n_last <= MOST_IN_FULL:
+        if self.every_pair or self.last_number <= MAX_CHECKED_IN_FULL:
             return []
         return [
-            f"languages: the first {MOST_IN_FULL:,} pairs were judged, then one in {THINNED}; --write judges all"
+            f"languages: the first {MAX_CHECKED_IN_FULL:,} pairs were checked, then one in "
+            f"{SAMPLING_INTERVAL}; --write checks all"
         ]
 
     @property
     def are_swapped(self) -> bool:
-        """Most lines of both sides are in the other language."""
+        """Return whether most lines of both sides are in the other language."""
         return all(
-            judged >= LEAST_JUDGED and 2 * other > judged
-            for judged, other in zip(self.n_judged, self.n_other, strict=True)
+            n_checked >= MIN_LINES_TO_JUDGE and 2 * n_other > n_checked
+            for n_checked, n_other in zip(self.n_checked, self.n_other, strict=True)
         )
 
 
-def _identifier(languages: Languages | None) -> tuple["LanguageIdentifier | None", str]:
-    """What tells two languages apart, or why nothing does."""
+def _make_identifier(languages: Languages | None) -> tuple["LanguageIdentifier | None", str]:
+    """Return an identifier for two languages, or None and the reason."""
     if languages is None:
-        return None, "the names of the files do not tell them; give --languages en,de"
+        return None, "the file names do not show them; give --languages en,de"
     if languages[0] == languages[1]:
         return None, f"both sides are {languages[0]}"
-    identifier = copy(_load())
+    identifier = copy(_load_identifier())
     unknown = [language for language in languages if language not in identifier.labels]
     if unknown:
-        return None, f"py3langid does not know {' and '.join(unknown)}"
+        return None, f"py3langid does not support {' and '.join(unknown)}"
     identifier.set_languages(languages)
     return identifier, ""
 
 
 @cache
-def _load() -> "LanguageIdentifier":
-    """For all languages it knows; half a second the first time. A copy of it can be restricted to some."""
+def _load_identifier() -> "LanguageIdentifier":
+    """Load the identifier for all languages (takes half a second); copies can be restricted."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

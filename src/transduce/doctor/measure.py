@@ -1,4 +1,4 @@
-"""The first look at a corpus: how many lines, how long, and where two files drift apart."""
+"""Measure a corpus: number of lines, lengths, and places where two files drift apart."""
 
 from array import array
 from collections.abc import Iterator
@@ -12,36 +12,40 @@ from numpy.typing import NDArray
 from transduce.doctor.checks import MAX_CHARACTERS, RATIO_SMOOTHING
 from transduce.text.corpus import PairFiles, PairSource, PairTables
 from transduce.text.drift import Drift, find_drifts
-from transduce.text.files import display_name, has_mark, read_lines
+from transduce.text.files import display_name, has_byte_order_mark, read_lines
 
-MOST_MEASURED = 2_000_000  # lines of a file whose lengths are kept
-AROUND = 3  # lines shown before and after a drift
-MOST_SHOWN = 5  # drifts shown with their lines
-RATIO_STEP = 0.02  # width of a bin of the logarithm of length ratios
-RATIO_BINS = 251  # from e^-2.5 to e^2.5; what is beyond is in the outermost
+MAX_MEASURED = 2_000_000  # lines of a file whose lengths are kept
+CONTEXT_LINES = 3  # shown before and after a drift
+MAX_SHOWN = 5  # drifts shown with their lines
+RATIO_STEP = 0.02  # bin width of the histogram of logarithmic length ratios
+RATIO_BINS = 251  # from e^-2.5 to e^2.5; the outermost bins hold everything beyond
 
 Counts = NDArray[np.int64]
-Numbered = tuple[tuple[int, str], ...]
+NumberedLines = tuple[tuple[int, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A place where two files drift apart: from `line` of the source on, line n of it fits line n + `shift` of the target.
+class DriftLocation:
+    """A line of the source from which on line n belongs to line n + `shift` of the target.
 
-    `missing`: so many lines the source lacks here; the target, if negative. `source` and `target`: the lines around, side by side.
+    `missing` is the number of lines that the source lacks here; if negative, the target lacks them.
+    `source` and `target` are the lines around.
     """
 
     file: str
     line: int
     shift: int
     missing: int
-    source: Numbered
-    target: Numbered
+    source: NumberedLines
+    target: NumberedLines
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """A part of a corpus (two files, or a table) in numbers."""
+class PartStatistics:
+    """The measurements of a part of a corpus (two parallel files, or a table).
+
+    The lengths are histograms in characters, `ratios` is the histogram of logarithmic length ratios.
+    """
 
     part: PairSource
     n_source: int
@@ -50,118 +54,131 @@ class Measured:
     source_lengths: Counts
     target_lengths: Counts
     ratios: Counts
-    marked: tuple[str, ...] = ()  # files that begin with a byte order mark
+    files_with_mark: tuple[str, ...] = ()  # files that begin with a byte order mark
 
     @property
     def remarks(self) -> list[str]:
-        """That a byte order mark was there, and that not all lines were measured, if so."""
+        """Return remarks on byte order marks, and on lines that were not measured."""
         remarks = [
-            f"{name} begins with a byte order mark, which is left out" for name in self.marked
+            f"{name} begins with a byte order mark, which is ignored"
+            for name in self.files_with_mark
         ]
-        if max(self.n_source, self.n_target) > MOST_MEASURED:
+        if max(self.n_source, self.n_target) > MAX_MEASURED:
             remarks.append(
-                f"{self.part.name}: lengths and drift are of the first {MOST_MEASURED:,} lines"
+                f"{self.part.name}: lengths and drift were measured on the first "
+                f"{MAX_MEASURED:,} lines"
             )
         return remarks
 
     @property
     def n_trusted(self) -> int:
-        """The pairs before the files drift apart for good: all, where both have the same number of lines."""
+        """Return the number of pairs before files of unequal length drift apart; otherwise all."""
         if self.n_source == self.n_target:
             return self.n_source
         shared = min(self.n_source, self.n_target)
         return min(shared, self.drifts[0].line - 1) if self.drifts else shared
 
 
-def parts_of(pairs: PairSource) -> tuple[PairSource, ...]:
-    """A corpus of several files, two by two; a table at a time."""
+def split_parts(pairs: PairSource) -> tuple[PairSource, ...]:
+    """Split a corpus into its parts: each two parallel files, or one table."""
     if isinstance(pairs, PairFiles):
         return tuple(
-            PairFiles((a,), (b,)) for a, b in zip(pairs.sources, pairs.targets, strict=True)
+            PairFiles((source,), (target,))
+            for source, target in zip(pairs.sources, pairs.targets, strict=True)
         )
     if isinstance(pairs, PairTables):
         return tuple(PairTables((path,), pairs.fields) for path in pairs.paths)
     return (pairs,)
 
 
-def files_of(part: PairSource) -> tuple[Path, ...]:
-    """The files of a part."""
+def part_files(part: PairSource) -> tuple[Path, ...]:
+    """Return the files of a part; none for pairs in memory."""
     if isinstance(part, PairFiles):
         return part.sources + part.targets
     return part.paths if isinstance(part, PairTables) else ()
 
 
-def measure(part: PairSource) -> Measured:
+def measure_part(part: PairSource) -> PartStatistics:
     """Count and measure the lines of a part."""
     lengths = (array("I"), array("I"))
-    counts = [0, 0]
-    for side, length in _lengths(part):
-        counts[side] += 1
-        if counts[side] <= MOST_MEASURED:
+    n_lines = [0, 0]
+    for side, length in _read_lengths(part):
+        n_lines[side] += 1
+        if n_lines[side] <= MAX_MEASURED:
             lengths[side].append(length)
-    a, b = (
+
+    source, target = (
         np.frombuffer(side, dtype=np.uint32) if side else np.zeros(0, np.uint32) for side in lengths
     )
-    n = min(len(a), len(b))
-    drifts = find_drifts(a, b)
-    trusted = drifts[0].line - 1 if drifts and counts[0] != counts[1] else n
-    return Measured(
+    drifts = find_drifts(source, target)
+    n_both = min(len(source), len(target))
+    n_trusted = drifts[0].line - 1 if drifts and n_lines[0] != n_lines[1] else n_both
+    return PartStatistics(
         part,
-        n_source=counts[0],
-        n_target=counts[1],
+        n_source=n_lines[0],
+        n_target=n_lines[1],
         drifts=drifts,
-        source_lengths=np.bincount(np.minimum(a[:n], MAX_CHARACTERS), minlength=MAX_CHARACTERS + 1),
-        target_lengths=np.bincount(np.minimum(b[:n], MAX_CHARACTERS), minlength=MAX_CHARACTERS + 1),
-        ratios=_count_ratios(a[:trusted], b[:trusted]),
-        marked=tuple(display_name(path) for path in files_of(part) if has_mark(path)),
+        source_lengths=_count_lengths(source[:n_both]),
+        target_lengths=_count_lengths(target[:n_both]),
+        ratios=_count_ratios(source[:n_trusted], target[:n_trusted]),
+        files_with_mark=tuple(
+            display_name(path) for path in part_files(part) if has_byte_order_mark(path)
+        ),
     )
 
 
 def typical_ratio(ratios: Counts) -> float:
-    """The median of the logarithms of length ratios, to the width of a bin."""
+    """Return the median of a histogram of logarithmic length ratios, to the width of a bin."""
     if not ratios.sum():
         return 0.0
-    middle = int(np.searchsorted(np.cumsum(ratios), (ratios.sum() + 1) // 2))
-    return (middle - RATIO_BINS // 2) * RATIO_STEP
+    median_bin = int(np.searchsorted(np.cumsum(ratios), (ratios.sum() + 1) // 2))
+    return (median_bin - RATIO_BINS // 2) * RATIO_STEP
 
 
-def places(measured: Measured) -> Iterator[Place]:
-    """The first drifts of two files, each with the lines around it, read once more."""
-    if not isinstance(measured.part, PairFiles):
+def locate_drifts(statistics: PartStatistics) -> Iterator[DriftLocation]:
+    """Yield the first drifts of two files with the lines around them, which are read again."""
+    if not isinstance(statistics.part, PairFiles):
         return
     shift = 0
-    for drift in measured.drifts[:MOST_SHOWN]:
-        numbers = range(max(drift.line - AROUND, 1, 1 - shift), drift.line + AROUND)
-        source = _read_some(measured.part.sources[0], numbers)
-        target = _read_some(
-            measured.part.targets[0], range(numbers.start + shift, numbers.stop + shift)
-        )
-        yield Place(
-            measured.part.name, drift.line, drift.shift, drift.shift - shift, source, target
+    for drift in statistics.drifts[:MAX_SHOWN]:
+        first = max(drift.line - CONTEXT_LINES, 1, 1 - shift)
+        numbers = range(first, drift.line + CONTEXT_LINES)
+        shifted_numbers = range(numbers.start + shift, numbers.stop + shift)
+        yield DriftLocation(
+            file=statistics.part.name,
+            line=drift.line,
+            shift=drift.shift,
+            missing=drift.shift - shift,
+            source=_read_range(statistics.part.sources[0], numbers),
+            target=_read_range(statistics.part.targets[0], shifted_numbers),
         )
         shift = drift.shift
 
 
-def _lengths(part: PairSource) -> Iterator[tuple[int, int]]:
-    """Side and length of every line."""
-    if isinstance(part, PairFiles):  # one file after the other: they may be of unequal length
+def _read_lengths(part: PairSource) -> Iterator[tuple[int, int]]:
+    """Yield side (0 or 1) and length of every line."""
+    if isinstance(part, PairFiles):
+        # One file after the other, since they may be of unequal length.
         for side, path in enumerate((part.sources[0], part.targets[0])):
-            yield from ((side, len(line)) for line in read_lines(path, "replace"))
+            for line in read_lines(path, "replace"):
+                yield side, len(line)
     else:
         for pair in part.read("replace"):
             yield 0, len(pair.source)
             yield 1, len(pair.target)
 
 
+def _count_lengths(lengths: NDArray[np.uint32]) -> Counts:
+    return np.bincount(np.minimum(lengths, MAX_CHARACTERS), minlength=MAX_CHARACTERS + 1)
+
+
 def _count_ratios(source: NDArray[np.uint32], target: NDArray[np.uint32]) -> Counts:
-    seen = (source > 0) & (target > 0)
-    ratios = np.log((target[seen] + RATIO_SMOOTHING) / (source[seen] + RATIO_SMOOTHING))
-    bins = np.clip(
-        np.rint(ratios / RATIO_STEP).astype(np.int64) + RATIO_BINS // 2, 0, RATIO_BINS - 1
-    )
-    return np.bincount(bins, minlength=RATIO_BINS)
+    is_filled = (source > 0) & (target > 0)
+    ratios = np.log((target[is_filled] + RATIO_SMOOTHING) / (source[is_filled] + RATIO_SMOOTHING))
+    bins = np.rint(ratios / RATIO_STEP).astype(np.int64) + RATIO_BINS // 2
+    return np.bincount(np.clip(bins, 0, RATIO_BINS - 1), minlength=RATIO_BINS)
 
 
-def _read_some(path: Path, numbers: range) -> Numbered:
+def _read_range(path: Path, numbers: range) -> NumberedLines:
     lines = enumerate(read_lines(path, "replace"), start=1)
     return tuple(islice(lines, numbers.start - 1, numbers.stop - 1))

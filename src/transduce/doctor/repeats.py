@@ -1,4 +1,7 @@
-"""What a corpus says more than once, and what it shares with held-out sets: by 64-bit fingerprints, in bounded memory."""
+"""Find duplicates in a corpus, and pairs it shares with held-out sets.
+
+Texts are compared by 64-bit fingerprints, in bounded memory.
+"""
 
 import unicodedata
 from hashlib import blake2b
@@ -17,80 +20,92 @@ from transduce.doctor.faults import (
 )
 from transduce.text.corpus import Pair, PairFiles, PairSource
 
-FIRST_SLOTS = 1 << 12
-MOST_SLOTS = 1 << 24  # 134 MB
-OVERHANG = 1024  # slots behind the last that a number can name
-BLOCK = 1 << 16  # numbers that are moved at once
-FULLEST = 0.75  # share of the slots that are taken, at most
-EXACT_BITS = 20  # of a pair's fingerprint that tell it from its near duplicates; the other 44 are of its near key
-SPREAD = 0x9E3779B97F4A7C15  # so that numbers made of one fingerprint lie far from each other
-MANY = 4  # other translations of a source; one more is one too many
-MOST_HELD_OUT = 500_000  # pairs of a held-out set
+INITIAL_SLOTS = 1 << 12
+MAX_SLOTS = 1 << 24  # 134 MB
+EXTRA_SLOTS = 1024  # behind the last slot that a number can hash to
+COPY_BLOCK = 1 << 16  # numbers moved at once when the table grows
+MAX_LOAD = 0.75  # share of used slots
+EXACT_BITS = 20  # of a pair's fingerprint; the other 44 bits are of its near key
+HASH_STEP = 0x9E3779B97F4A7C15  # spreads numbers derived from one fingerprint (2^64 / golden ratio)
+MAX_OTHER_TARGETS = 4  # different translations of a source before a further one is reported
+MAX_HELD_OUT = 500_000  # pairs of a held-out set
 
-Note = tuple[Fault, str]
+Note = tuple[Fault, str]  # a fault of a pair, and a short explanation
 
 
 class Fingerprints:
-    """A set of 64-bit numbers in one array: eight bytes a slot, at most `most_slots` of them, whatever is added.
+    """A set of 64-bit numbers in one array of 8-byte slots.
 
-    Open addressing: a number lies in the slot its first bits name, or in the next free one. When it is full and may not grow,
-    nothing more is added and `is_full` is true.
+    A Python set takes 69 bytes a number, this one 11 to 21; so a corpus of ten million pairs fits
+    in the memory bound of docs/data.md. The array grows to at most `max_slots` slots. After that,
+    nothing is added and `is_full` is true.
+
+    The table uses open addressing with linear probing. The leading bits of a number select its
+    slot; the lookup continues to the right until it finds the number or a free slot (0).
     """
 
-    def __init__(self, most_slots: int | None = None) -> None:
-        self.most_slots = most_slots or MOST_SLOTS
+    def __init__(self, max_slots: int | None = None) -> None:
+        self.max_slots = max_slots or MAX_SLOTS
         self.n = 0
         self.is_full = False
-        self._room_for(min(FIRST_SLOTS, self.most_slots))
+        self._allocate(min(INITIAL_SLOTS, self.max_slots))
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the array."""
+        """Return the size of the array in bytes."""
         return int(self._slots.nbytes)
 
     def add(self, number: int, ignored_bits: int = 0) -> int | None:
-        """The number that was there and is the same but for the last bits; or else None, and this one is there now."""
-        number = number or 1  # zero is a free slot
-        view, slot, wanted = self._view, number >> self._shift, number >> ignored_bits
-        while found := view[slot]:
-            if found >> ignored_bits == wanted:
+        """Return the equal number in the set; if there is none, add this one and return None.
+
+        Numbers are equal if they differ in the last `ignored_bits` bits only.
+        """
+        number = number or 1  # 0 marks a free slot
+        slots = self._slots_view
+        slot = number >> self._shift
+        prefix = number >> ignored_bits
+        while found := slots[slot]:
+            if found >> ignored_bits == prefix:
                 return found
             slot += 1
+
         if not self.is_full:
-            view[slot] = number
+            slots[slot] = number
             self.n += 1
-            # The last slot stays free: it ends every search.
-            if self.n > FULLEST * self._n_slots or slot == len(view) - 2:
+            # The last slot stays free: it ends every lookup.
+            if self.n > MAX_LOAD * self._n_slots or slot == len(slots) - 2:
                 self._grow()
         return None
 
-    def _room_for(self, n_slots: int) -> None:
+    def _allocate(self, n_slots: int) -> None:
         self._n_slots = n_slots
         self._shift = 64 - (n_slots - 1).bit_length()
-        self._slots: NDArray[np.uint64] = np.zeros(n_slots + OVERHANG, dtype=np.uint64)
-        self._view = self._slots.data  # a third of the time of indexing the array
+        self._slots: NDArray[np.uint64] = np.zeros(n_slots + EXTRA_SLOTS, dtype=np.uint64)
+        self._slots_view = self._slots.data  # indexing a memoryview is three times as fast
 
     def _grow(self) -> None:
-        if self._n_slots * 2 > self.most_slots:
+        if self._n_slots * 2 > self.max_slots:
             self.is_full = True
             return
         numbers = self._slots[self._slots != 0]
         numbers.sort()
-        del self._view, self._slots  # before there is a larger one
-        self._room_for(self._n_slots * 2)
+        del self._slots_view, self._slots  # free the memory before allocating more
+        self._allocate(self._n_slots * 2)
+
+        # Sorted numbers also have sorted slots. Each goes to its own slot, or if that is taken, to
+        # the slot after its predecessor.
         next_free = 0
-        for start in range(0, len(numbers), BLOCK):
-            block = numbers[start : start + BLOCK]
+        for start in range(0, len(numbers), COPY_BLOCK):
+            block = numbers[start : start + COPY_BLOCK]
             order = np.arange(len(block))
-            # In order of their first bits: each into its own slot, or behind the one before it.
-            behind = (block >> np.uint64(self._shift)).astype(np.int64) - order
-            places = np.maximum.accumulate(np.maximum(behind, next_free)) + order
+            own_slots = (block >> np.uint64(self._shift)).astype(np.int64)
+            places = np.maximum.accumulate(np.maximum(own_slots - order, next_free)) + order
             self._slots[places] = block
             next_free = int(places[-1]) + 1
 
 
-class Repeats:
-    """Remembers the pairs it was shown."""
+class DuplicateDetector:
+    """Remember all pairs of a corpus and recognize those that come again."""
 
     def __init__(self) -> None:
         self._pairs = Fingerprints()
@@ -98,81 +113,88 @@ class Repeats:
 
     @property
     def remarks(self) -> list[str]:
-        """How many different pairs there was room for, if not for all."""
+        """Return a remark if there was no room for all pairs."""
         if not (self._pairs.is_full or self._sources.is_full):
             return []
-        return [
-            f"repetitions: only the first {self._pairs.n:,} different pairs were remembered and compared"
-        ]
+        return [f"duplicates: only the first {self._pairs.n:,} distinct pairs were compared"]
 
     def notes(self, pair: Pair, keys: tuple[int, int]) -> list[Note]:
-        """What was there before: this pair, nearly this pair, or its source with many other translations."""
+        """Return whether the pair, or a similar one, or its source occurred before."""
         pair_key, source_key = keys
         exact_key = fingerprint(f"{pair.source}\t{pair.target}")
-        # The first pair of a near key is remembered by 44 bits of that key and 20 of itself, the others by themselves.
-        first = pair_key >> EXACT_BITS << EXACT_BITS | exact_key & ((1 << EXACT_BITS) - 1)
-        found = self._pairs.add(first, EXACT_BITS)
+
+        # The first pair with a near key is stored as 44 bits of that key and 20 bits of the exact
+        # fingerprint; further pairs with the same near key are stored by the exact fingerprint.
+        exact_part = exact_key & ((1 << EXACT_BITS) - 1)
+        near_part = (pair_key >> EXACT_BITS) << EXACT_BITS
+        stored = near_part | exact_part
+        found = self._pairs.add(stored, ignored_bits=EXACT_BITS)
         if found is not None:
-            is_known = found == first or self._pairs.add(exact_key) is not None
-            return [(DUPLICATE if is_known else NEAR_DUPLICATE, "")]
-        # The n-th translation of a source is remembered as the source's fingerprint and n.
+            is_exact = found == stored or self._pairs.add(exact_key) is not None
+            return [(DUPLICATE if is_exact else NEAR_DUPLICATE, "")]
+
+        # The n-th translation of a source is stored as a number made of its fingerprint and n.
         n_others = 0
-        while n_others < MANY and self._sources.add((source_key + n_others * SPREAD) % (1 << 64)):
+        while n_others < MAX_OTHER_TARGETS:
+            numbered_source = (source_key + n_others * HASH_STEP) % (1 << 64)
+            if not self._sources.add(numbered_source):
+                return []
             n_others += 1
-        return [(MANY_TARGETS, f"{MANY} other translations or more")] if n_others == MANY else []
+        return [(MANY_TARGETS, f"{MAX_OTHER_TARGETS} other translations or more")]
 
 
-class HeldOut:
-    """A set that training must not have seen: its pairs and sources by their near keys, with their lines."""
+class HeldOutIndex:
+    """The pairs and sources of a held-out set, with their line numbers, by near key."""
 
     def __init__(self, pairs: PairSource) -> None:
         self.name = pairs.sources[0].name if isinstance(pairs, PairFiles) else pairs.name
         self._pairs: dict[int, int] = {}
         self._sources: dict[int, int] = {}
         read = pairs.read("replace")
-        for line, pair in enumerate(islice(read, MOST_HELD_OUT), start=1):
+        for line, pair in enumerate(islice(read, MAX_HELD_OUT), start=1):
             if not pair.is_blank:
-                pair_key, source_key = keys_of(pair)
+                pair_key, source_key = near_fingerprints(pair)
                 self._pairs.setdefault(pair_key, line)
                 self._sources.setdefault(source_key, line)
-        is_cut = next(read, None) is not None
-        self.remarks = (
-            [f"{self.name}: only the first {MOST_HELD_OUT:,} pairs were compared"] if is_cut else []
-        )
+
+        self.remarks: list[str] = []
+        if next(read, None) is not None:
+            self.remarks.append(f"{self.name}: only the first {MAX_HELD_OUT:,} pairs were compared")
 
     def note(self, keys: tuple[int, int]) -> Note | None:
-        """Where the set has this pair, or its source."""
-        if (line := self._pairs.get(keys[0])) is not None:
+        """Return where the set has the pair with these keys, or its source."""
+        pair_key, source_key = keys
+        if (line := self._pairs.get(pair_key)) is not None:
             return LEAKED, f"line {line} of {self.name}"
-        if (line := self._sources.get(keys[1])) is not None:
+        if (line := self._sources.get(source_key)) is not None:
             return LEAKED_SOURCE, f"line {line} of {self.name}"
         return None
 
 
-def keys_of(pair: Pair) -> tuple[int, int]:
-    """Fingerprints of the pair's and of its source's near key."""
+def near_fingerprints(pair: Pair) -> tuple[int, int]:
+    """Return the fingerprints of the near keys of a pair and of its source."""
     source = near_key(pair.source)
     return fingerprint(f"{source}\t{near_key(pair.target)}"), fingerprint(source)
 
 
 def near_key(text: str) -> str:
-    """A text without case, digits, punctuation and space; what has nothing else stays as it is."""
+    """Return a text without case, digits, punctuation and spaces; the text if nothing is left."""
     return text.casefold().translate(_LETTERS) or text.strip()
 
 
 def fingerprint(text: str) -> int:
-    """64 bits of a text, the same on every machine."""
-    return int.from_bytes(
-        blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "big"
-    )
+    """Return a 64-bit hash of a text, the same on every machine."""
+    digest = blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big")
 
 
-class _Letters(dict[int, int | None]):
-    """For str.translate: letters and their marks stay, all else goes. Filled as characters come."""
+class _LetterTable(dict[int, int | None]):
+    """A table for `str.translate` that keeps letters and their marks; filled on demand."""
 
     def __missing__(self, code: int) -> int | None:
-        self[code] = code if unicodedata.category(chr(code))[0] in "LM" else None
+        is_letter = unicodedata.category(chr(code))[0] in "LM"
+        self[code] = code if is_letter else None
         return self[code]
 
 
-_LETTERS = _Letters()
+_LETTERS = _LetterTable()

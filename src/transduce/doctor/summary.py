@@ -1,4 +1,4 @@
-"""What the doctor found, in words: for people, and as JSON for programs."""
+"""A diagnosis as text for people, and as JSON for programs."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -6,18 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from transduce.doctor import FAULTS, Diagnosis, Example
-from transduce.doctor.measure import Counts, Place
+from transduce.doctor import FAULTS, Diagnosis, FaultExample
+from transduce.doctor.measure import MAX_MEASURED, Counts, DriftLocation
 
-WIDEST = 96  # characters of a text that are shown
-UNSEEN = {
-    **{code: 0x2400 + code for code in range(32)},
-    0x7F: 0x2421,
-}  # control characters as their pictures
+MAX_EXCERPT = 96  # characters of a text
+# Control characters are shown as the symbols of Unicode's block "Control Pictures".
+CONTROL_PICTURES = {**{code: 0x2400 + code for code in range(32)}, 0x7F: 0x2421}
 
 
 def as_dict(diagnosis: Diagnosis) -> dict[str, Any]:
-    """For programs: whole texts, plain numbers."""
+    """Return a diagnosis as a JSON object, with whole texts and plain numbers."""
     return {
         "name": diagnosis.name,
         "pairs": diagnosis.n_pairs,
@@ -26,19 +24,19 @@ def as_dict(diagnosis: Diagnosis) -> dict[str, Any]:
         "swapped": diagnosis.are_swapped,
         "typical_ratio": round(diagnosis.typical_ratio, 3),
         "lengths": {
-            "source": quantiles(diagnosis.source_lengths),
-            "target": quantiles(diagnosis.target_lengths),
+            "source": length_quantiles(diagnosis.source_lengths),
+            "target": length_quantiles(diagnosis.target_lengths),
         },
-        "unequal": [asdict(one) for one in diagnosis.unequal],
+        "unequal": [asdict(files) for files in diagnosis.unequal],
         "drifts": [
             {
-                "file": place.file,
-                "line": place.line,
-                "shift": place.shift,
-                "source": [{"line": line, "text": text} for line, text in place.source],
-                "target": [{"line": line, "text": text} for line, text in place.target],
+                "file": drift.file,
+                "line": drift.line,
+                "shift": drift.shift,
+                "source": [{"line": line, "text": text} for line, text in drift.source],
+                "target": [{"line": line, "text": text} for line, text in drift.target],
             }
-            for place in diagnosis.places
+            for drift in diagnosis.drifts
         ],
         "findings": [
             {
@@ -46,9 +44,9 @@ def as_dict(diagnosis: Diagnosis) -> dict[str, Any]:
                 "count": finding.count,
                 "share": finding.share,
                 "alarming": finding.is_alarming,
-                "dropped": finding.fault.drops,
+                "dropped": finding.fault.is_dropped,
                 "advice": finding.fault.advice,
-                "examples": [asdict(one) for one in finding.examples],
+                "examples": [asdict(example) for example in finding.examples],
             }
             for finding in diagnosis.findings
         ],
@@ -57,105 +55,135 @@ def as_dict(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def as_text(diagnosis: Diagnosis) -> str:
-    """For people."""
+    """Return a diagnosis as the text of `transduce doctor`."""
     return "\n".join(_lines(diagnosis))
 
 
 def headline(diagnosis: Diagnosis) -> str:
-    """The corpus in a line."""
-    languages = (
-        f"{diagnosis.languages[0]} -> {diagnosis.languages[1]}, " if diagnosis.languages else ""
+    """Return a corpus in one line: pairs, languages, typical length ratio."""
+    languages = ""
+    if diagnosis.languages:
+        languages = f"{diagnosis.languages[0]} -> {diagnosis.languages[1]}, "
+    return (
+        f"{diagnosis.n_pairs:,} pairs, {languages}"
+        f"target typically {diagnosis.typical_ratio:.2f} times as long as source"
     )
-    return f"{diagnosis.n_pairs:,} pairs, {languages}the target typically {diagnosis.typical_ratio:.2f} times as long as the source"
 
 
-def told(place: Place) -> str:
-    """A drift in words."""
-    n = abs(place.missing)
+def describe_drift(drift: DriftLocation) -> str:
+    """Return where and how two files drift apart, in words."""
+    n = abs(drift.missing)
     lines = "1 line is" if n == 1 else f"{n:,} lines are"
-    side, other = ("source", "target") if place.missing > 0 else ("target", "source")
-    again = " (the two sides are in step again)" if place.shift == 0 else ""
-    return f"at about line {place.line:,} of the source: {lines} missing in the {side}, or too many in the {other}{again}"
+    side, other = ("source", "target") if drift.missing > 0 else ("target", "source")
+    again = " (aligned again from here on)" if drift.shift == 0 else ""
+    return (
+        f"at about line {drift.line:,} of the source: "
+        f"{lines} missing in the {side}, or superfluous in the {other}{again}"
+    )
 
 
 def percent(share: float) -> str:
-    """A share with two digits that matter; never 0 or 100 % of some."""
+    """Format a share with two significant digits; only 0 and 1 become 0 % and 100 %."""
     if share in (0, 1):
         return f"{100 * share:.0f} %"
     return f"{100 * share:.2g} %" if share < 0.995 else f"{min(100 * share, 99.99):.2f} %"
 
 
-def shown(text: str) -> str:
-    """A text cut to be shown, its control characters made visible."""
-    cut = text[:WIDEST] + ("…" if len(text) > WIDEST else "")
-    return cut.translate(UNSEEN)
+def excerpt(text: str) -> str:
+    """Return the beginning of a text, with control characters made visible."""
+    ellipsis = "…" if len(text) > MAX_EXCERPT else ""
+    return (text[:MAX_EXCERPT] + ellipsis).translate(CONTROL_PICTURES)
 
 
-def where(example: Example, diagnosis: Diagnosis) -> str:
-    """The line of an example, with its file where there are several."""
-    return f"line {example.line:,}" + (
-        f" of {example.file}" if example.file != diagnosis.name else ""
-    )
+def location(example: FaultExample, diagnosis: Diagnosis) -> str:
+    """Return the line of an example, and its file if the corpus has several."""
+    file = f" of {example.file}" if example.file != diagnosis.name else ""
+    return f"line {example.line:,}{file}"
 
 
-def quantiles(lengths: Counts) -> dict[str, int]:
-    """Median, 99th percentile and maximum of counted lengths."""
+def length_quantiles(lengths: Counts) -> dict[str, int]:
+    """Return median, 99th percentile and maximum of a histogram of lengths."""
     if not lengths.sum():
         return {"median": 0, "p99": 0, "longest": 0}
-    cumulated = np.cumsum(lengths) / lengths.sum()
-    middle, high = (int(np.searchsorted(cumulated, share)) for share in (0.5, 0.99))
-    return {"median": middle, "p99": high, "longest": int(np.flatnonzero(lengths)[-1])}
+    cumulative = np.cumsum(lengths) / lengths.sum()
+    return {
+        "median": int(np.searchsorted(cumulative, 0.5)),
+        "p99": int(np.searchsorted(cumulative, 0.99)),
+        "longest": int(np.flatnonzero(lengths)[-1]),
+    }
 
 
 def _lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield diagnosis.name
     yield f"  {headline(diagnosis)}"
     usable = percent(diagnosis.n_usable / diagnosis.n_pairs) if diagnosis.n_pairs else "0 %"
-    yield f"  {diagnosis.n_usable:,} of them ({usable}) have no fault for which a cleaned copy leaves them out"
-    for unequal in diagnosis.unequal:
-        yield ""
-        yield f"! unequal: {unequal}"
-        if not diagnosis.places:
-            yield "  Where they drift apart cannot be told: too few lines, or more than 2,000,000."
-        yield f"  What follows is about the {diagnosis.n_pairs:,} pairs before they drift apart."
-    for place in diagnosis.places:
-        yield ""
-        yield f"! drift {told(place)}" + (
-            f", in {place.file}" if place.file != diagnosis.name else ""
-        )
-        for (i, source), (j, target) in zip(place.source, place.target, strict=False):
-            yield f"  {i:>9,}  {shown(source)}"
-            yield f"  {j:>9,}  {shown(target)}" + (
-                "" if i < place.line - 1 or i >= place.line else "\n  " + "-" * 40
-            )
+    yield f"  {diagnosis.n_usable:,} usable ({usable}): a cleaned copy would keep them"
+    yield from _unequal_lines(diagnosis)
+    for drift in diagnosis.drifts:
+        yield from _drift_lines(drift, diagnosis)
     if diagnosis.are_swapped and diagnosis.languages:
         a, b = diagnosis.languages
         yield ""
-        yield f"! swapped: the source is mostly {b}, the target mostly {a}; exchange --source and --target"
-    yield from _table(diagnosis)
-    for finding in diagnosis.findings:
-        yield ""
-        yield f"{finding.fault.name}: {finding.fault.advice}"
-        for example in finding.examples:
-            yield f"  {where(example, diagnosis)}" + (
-                f": {shown(example.note)}" if example.note else ""
-            )
-            yield f"      {shown(example.source)}"
-            yield f"      {shown(example.target)}"
+        yield (
+            f"! swapped: the source is mostly {b}, the target mostly {a}; "
+            "exchange --source and --target"
+        )
+    yield from _table_lines(diagnosis)
+    yield from _example_lines(diagnosis)
     yield ""
     found = {finding.fault for finding in diagnosis.findings}
-    yield f"not found: {', '.join(fault.name for fault in FAULTS if fault not in found) or 'nothing'}"
+    not_found = ", ".join(fault.name for fault in FAULTS if fault not in found)
+    yield f"not found: {not_found or 'nothing'}"
     for remark in diagnosis.remarks:
         yield f"note: {remark}"
 
 
-def _table(diagnosis: Diagnosis) -> Iterator[str]:
-    """What was found at a glance; a mark before what is alarming."""
+def _unequal_lines(diagnosis: Diagnosis) -> Iterator[str]:
+    for files in diagnosis.unequal:
+        yield ""
+        yield f"! unequal: {files}"
+        if not diagnosis.drifts:
+            yield (
+                "  The place where they drift apart is unknown: "
+                f"too few lines, or more than {MAX_MEASURED:,}."
+            )
+        yield f"  The findings below are of the {diagnosis.n_pairs:,} pairs before that place."
+
+
+def _drift_lines(drift: DriftLocation, diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield a drift and the lines around it, with a rule where it happens."""
+    file = f", in {drift.file}" if drift.file != diagnosis.name else ""
+    yield ""
+    yield f"! drift {describe_drift(drift)}{file}"
+    for (i, source), (j, target) in zip(drift.source, drift.target, strict=False):
+        yield f"  {i:>9,}  {excerpt(source)}"
+        yield f"  {j:>9,}  {excerpt(target)}"
+        if i == drift.line - 1:
+            yield "  " + "-" * 40
+
+
+def _table_lines(diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield the findings as a table; alarming ones are marked with "!"."""
     if not diagnosis.findings:
         return
     yield ""
     yield f"  {'':<18} {'pairs':>11} {'share':>9}           that"
     for finding in diagnosis.findings:
         fault = finding.fault
-        mark, fate = "!" if finding.is_alarming else " ", "dropped" if fault.drops else "kept"
-        yield f"{mark} {fault.name:<18} {finding.count:>11,} {percent(finding.share):>9}  {fate:<7}  {fault.says}"
+        mark = "!" if finding.is_alarming else " "
+        outcome = "dropped" if fault.is_dropped else "kept"
+        yield (
+            f"{mark} {fault.name:<18} {finding.count:>11,} {percent(finding.share):>9}  "
+            f"{outcome:<7}  {fault.description}"
+        )
+
+
+def _example_lines(diagnosis: Diagnosis) -> Iterator[str]:
+    for finding in diagnosis.findings:
+        yield ""
+        yield f"{finding.fault.name}: {finding.fault.advice}"
+        for example in finding.examples:
+            note = f": {excerpt(example.note)}" if example.note else ""
+            yield f"  {location(example, diagnosis)}{note}"
+            yield f"      {excerpt(example.source)}"
+            yield f"      {excerpt(example.target)}"

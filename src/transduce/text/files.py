@@ -42,7 +42,7 @@ ARCHIVES = {
     b"BZh91AY&SY": "bzip2",
 }
 TAR_MARK, TAR_PLACE = b"ustar", 257
-PACKED = (".gz", ".xz", ".zst")
+COMPRESSED_SUFFIXES = (".gz", ".xz", ".zst")
 LONGEST_LINE = 1 << 24  # bytes; a longer "line" is not text, and must not fill the memory
 REPLACEMENT_CHARACTER = "�"
 
@@ -100,7 +100,7 @@ def display_name(path: Path) -> str:
 def content_suffixes(path: Path) -> list[str]:
     """The suffixes of a file without that of its packing: `train.de.gz` has `.de`."""
     suffixes = path.suffixes
-    return suffixes[:-1] if suffixes and suffixes[-1] in PACKED else suffixes
+    return suffixes[:-1] if suffixes and suffixes[-1] in COMPRESSED_SUFFIXES else suffixes
 
 
 def read_lines(path: Path, errors: Errors = "strict") -> Iterator[str]:
@@ -166,7 +166,7 @@ def unpack(path: Path) -> BinaryIO:
     return cast(BinaryIO, openers.get(path.suffix, open)(path, "rb"))
 
 
-def has_mark(path: Path) -> bool:
+def has_byte_order_mark(path: Path) -> bool:
     """Whether a file that could be read begins with a byte order mark."""
     with unpack(path) as file:
         return file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK
