@@ -7,28 +7,19 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Visit
-from transduce.evaluation import metrics as evaluate
-from transduce.evaluation.comparison import Comparison, kinds_of_sentences, make_buckets
-from transduce.evaluation.significance import score_systems
+from transduce.evaluation.comparison import Side, compare
 from transduce.grammar import generate
-from transduce.reports.comparison import FIRST_SHOWN, compare_page
+from transduce.reports.comparison import N_SHOWN, comparison_page
 
 Open = Callable[..., Visit]
 HOSTILE = "</bdi></dl><img src=x onerror=alert(1)><script>alert(2)</script>&amp;"
 
 
-def compare(
+def make_page(
     systems: dict[str, list[str]], right: list[str], source: list[str], training: Path
 ) -> str:
-    kinds = kinds_of_sentences(source, right, {"source": training, "reference": training}, 5)
-    buckets = [bucket for kind in kinds for bucket in make_buckets(*kind, systems, [right], "13a")]
-    chrf = {
-        name: [evaluate.sentence_chrf(*each) for each in zip(lines, right, strict=True)]
-        for name, lines in systems.items()
-    }
-    return compare_page(
-        Comparison(systems, [right], source, score_systems(systems, right), buckets, chrf, {})
-    )
+    sides: dict[Side, Path] = {"source": training, "reference": training}
+    return comparison_page(compare(systems, [right], source=source, training=sides))
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +31,7 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> str:
     best = [*right[:20], *(f"{line} oggi" for line in worse[20:30]), *worse[30:]]
     training = tmp_path_factory.mktemp("training") / "text"
     training.write_text("".join(f"{line}\n" for line in source[:15]))
-    return compare({"first": worse, "best": best, "copy": list(worse)}, right, source, training)
+    return make_page({"first": worse, "best": best, "copy": list(worse)}, right, source, training)
 
 
 def count(page: Any, selector: str) -> int:
@@ -52,7 +43,7 @@ def test_wins_come_before_losses_and_differences_are_marked(content: str, visit:
     assert page.inner_text("h1") == "3 systems compared"
     assert "best is better than first: BLEU +" in page.inner_text("main")
     assert (
-        "copy cannot be told apart from first: BLEU +0.00, p 1.0000 by bootstrap"
+        "copy does not differ significantly from first: BLEU +0.00, p = 1.0000 by bootstrap"
         in page.inner_text("main")
     )
     assert "By chrF best wins 20 sentences, loses 10 and ties 10." in page.inner_text("main")
@@ -71,7 +62,7 @@ def test_wins_come_before_losses_and_differences_are_marked(content: str, visit:
     card = page.locator(".card:has(dl)").first
     assert card.locator("dt").all_inner_texts() == ["source", "reference", "first", "best"]
     assert card.locator("ins").all_inner_texts() == ["sempre", "qui"]
-    assert count(page, "main > .card:has(dl)") == 2 * FIRST_SHOWN
+    assert count(page, "main > .card:has(dl)") == 2 * N_SHOWN
     page.locator("summary", has_text="12 more").click()
     assert page.locator("details[open] .card").first.is_visible()
 
@@ -120,7 +111,7 @@ def test_a_phone_shows_it_without_panning_and_hostile_text_stays_text(
     ]
     training = tmp_path / "training"
     training.write_text(HOSTILE)
-    content = compare({name: lines, HOSTILE: right[::-1]}, right, lines[::-1], training)
+    content = make_page({name: lines, HOSTILE: right[::-1]}, right, lines[::-1], training)
     page = visit(content.encode(errors="backslashreplace").decode(), width=390, ready="h1").page
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert count(page, "img, script") == 0

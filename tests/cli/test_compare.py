@@ -1,4 +1,4 @@
-"""`transduce compare`: what is told apart, by which kinds of sentences, and how the words differ."""
+"""`transduce compare`: significance, kinds of sentences, and marked differences."""
 
 import json
 import shutil
@@ -13,11 +13,11 @@ from tests.cli.test_evaluate import write
 from tests.commands import Run
 from tests.evaluation.test_metrics import spoil
 from transduce.cli.main import app
-from transduce.evaluation.comparison import Bucket, kinds_of_sentences, make_buckets
+from transduce.evaluation.comparison import Bucket, Grouping, group_sentences, score_buckets
 from transduce.evaluation.metrics import bleu, corpus_scores
 from transduce.grammar import generate
 from transduce.model_folder import BUILTIN
-from transduce.reports.comparison import Part, differences
+from transduce.reports.comparison import MarkedWords, mark_differences
 
 PAIRS = [pair[:2] for pair in generate("en-it", 60, seed=4)]
 RIGHT = [pair[1] for pair in PAIRS]
@@ -55,7 +55,9 @@ def test_a_better_system_is_found_and_a_copy_is_not(transduce: Run, files: dict[
         "randomisation",
     ]
     assert [line.endswith("better") for line in table[:9]] == [False, True, False] * 3
-    assert [line.endswith("1.0000  not told apart") for line in table[:9]] == [
+    assert [
+        line.endswith("1.0000  no significant difference (p = 1.00)") for line in table[:9]
+    ] == [
         False,
         False,
         True,
@@ -186,7 +188,7 @@ def test_a_warning_comes_whatever_systems_and_references_are_called(
         "--system",
         files["best"],
     )
-    assert "warning: right looks tokenised" in transduce(*command)[2]
+    assert "warning: right looks tokenized" in transduce(*command)[2]
 
 
 def test_short_lines_have_a_bleu_of_their_own_in_a_bucket_and_none_in_a_whole_set(
@@ -196,13 +198,10 @@ def test_short_lines_have_a_bleu_of_their_own_in_a_bucket_and_none_in_a_whole_se
     _, out, err = transduce("evaluate", "--hypothesis", short, "--reference", short)
     assert out.startswith("BLEU 0.00")
     assert (
-        "warning: no line has 4 words: BLEU counts runs of so many, and is 0 without; look at chrF"
-        in err
+        "warning: no line has 4 words, so BLEU is 0 (it needs 4-grams); look at chrF instead" in err
     )
-    [bucket] = make_buckets(
-        "by",
-        ("all",),
-        [0, 0],
+    [bucket] = score_buckets(
+        Grouping("by", ("all",), [0, 0]),
         {"a": ["Ti amo molto", "Amo te"]},
         [["Ti amo molto", "Amo te"]],
         "13a",
@@ -213,22 +212,26 @@ def test_short_lines_have_a_bleu_of_their_own_in_a_bucket_and_none_in_a_whole_se
 @pytest.mark.parametrize(
     ("command", "code", "said"),
     [
-        (("--system", "a=right"), 2, "compare needs two systems or more: --system first=out1.txt"),
+        (("--system", "a=right"), 2, "compare needs at least two systems: --system first=out1.txt"),
         (
             ("--system", "a=right", "--system", "a=best"),
             2,
-            "two systems are called 'a': give them names",
+            "two systems are called 'a'; give them different names",
         ),
         (
             ("--system", "=right", "--system", "best"),
             2,
-            "--system '=right': wanted NAME=FILE, for example first=out.txt",
+            "--system is '=right'; expected NAME=FILE, as in first=out.txt",
         ),
-        (("--system", "a=right", "--system", "b=."), 2, ". is a folder, so a model: give --source"),
+        (
+            ("--system", "a=right", "--system", "b=."),
+            2,
+            ". is a folder, so it is read as a model; add --source",
+        ),
         (
             ("--system", "right", "--system", "best", "--train-source", "right"),
             2,
-            "give --source as well",
+            "add --source FILE",
         ),
         (
             ("--system", "right", "--system", "best", "--tokenize", "x"),
@@ -240,7 +243,7 @@ def test_short_lines_have_a_bleu_of_their_own_in_a_bucket_and_none_in_a_whole_se
         (
             ("--system", "right", "--system", "best", "--html", "no/page.html"),
             73,
-            "there is no folder no",
+            "cannot create no/page.html: no folder no",
         ),
         (
             ("--system", "right", "--system", "best", "--html", "best"),
@@ -300,7 +303,7 @@ def test_sentences_are_sorted_by_length_rare_words_and_overlap(tmp_path: Path) -
     training = {"source": write(tmp_path / "t", "a b c", "a b c d", "a b", "q d e f")}
     kinds = {
         name: (labels, kind)
-        for name, labels, kind in kinds_of_sentences(source, ["r"] * 4, training, 2)
+        for name, labels, kind in group_sentences(source, ["r"] * 4, training, 2)
     }
     assert kinds["length of the source in words"] == (["2", "3", "4-6"], [0, 1, 2, 1])
     assert kinds["rare words in the source (2 times or less in training)"][1] == [
@@ -311,7 +314,7 @@ def test_sentences_are_sorted_by_length_rare_words_and_overlap(tmp_path: Path) -
     ]  # c twice, d twice, e, f
     # "a b" and "a b c" are lines of it; of the four runs of the third it has abc, bcd and def, not cde; of the last none
     assert kinds["overlap of the source with training, in runs of 3 words"][1] == [3, 3, 1, 0]
-    [(name, labels, kind)] = kinds_of_sentences(None, ["one"], {}, 2)
+    [(name, labels, kind)] = group_sentences(None, ["one"], {}, 2)
     assert (name, labels, kind) == ("length of the reference in words", ["1"], [0])
 
 
@@ -319,7 +322,9 @@ def test_a_bucket_has_the_score_of_its_sentences_alone() -> None:
     first = spoil(RIGHT, 0.3, 1)
     kinds = [i % 3 for i in range(60)]
     found = list(
-        make_buckets("by", ("x", "y", "z", "empty"), kinds, {"first": first}, [RIGHT], "13a")
+        score_buckets(
+            Grouping("by", ("x", "y", "z", "empty"), kinds), {"first": first}, [RIGHT], "13a"
+        )
     )
     assert [bucket.label for bucket in found] == ["x", "y", "z"]
     assert found[1] == Bucket("by", "y", 20, {"first": bleu(first[1::3], RIGHT[1::3]).value})
@@ -350,7 +355,7 @@ def test_a_bucket_has_the_score_of_its_sentences_alone() -> None:
 def test_words_are_marked_against_the_reference(
     hypothesis: str, reference: str, marked: str
 ) -> None:
-    parts = differences(hypothesis, reference)
+    parts = mark_differences(hypothesis, reference)
     marks = {"same": "", "missing": "-", "extra": "+"}
     assert (
         "".join(f"{part.space}{marks[part.kind]}{part.text}{marks[part.kind]}" for part in parts)
@@ -360,7 +365,7 @@ def test_words_are_marked_against_the_reference(
 
 def test_without_what_is_missing_the_marked_words_are_those_of_the_translation() -> None:
     for right, found in zip(RIGHT, spoil(RIGHT, 0.5, 7), strict=True):
-        parts: list[Part] = differences(found, right)
+        parts: list[MarkedWords] = mark_differences(found, right)
         for kept, text in (("extra", found), ("missing", right)):
             words = [
                 word for part in parts if part.kind in ("same", kept) for word in part.text.split()

@@ -86,7 +86,7 @@ def test_a_model_is_scored_with_its_settings_and_its_loss_beside(
     assert "BLEU " in transduce(*command)[1]
 
 
-def test_pairs_that_are_too_long_for_the_model_are_left_out_of_the_loss_and_that_is_said(
+def test_pairs_that_are_too_long_for_the_model_are_omitted_from_the_loss_with_a_warning(
     transduce: Run, tmp_path: Path
 ) -> None:
     source, reference = (
@@ -96,7 +96,7 @@ def test_pairs_that_are_too_long_for_the_model_are_left_out_of_the_loss_and_that
     _, out, err = transduce(
         "evaluate", "--source", source, "--reference", reference, "--beam", 1, "--json"
     )
-    assert "the loss leaves out 1 of 2 pairs: over 256 pieces" in err
+    assert "the loss omits 1 of 2 pairs, which have more than 256 tokens" in err
     assert rows(out)["loss"]["signature"] == "nats|pieces:3|seed:1"
     long = (
         "--source",
@@ -113,7 +113,7 @@ def test_pairs_that_are_too_long_for_the_model_are_left_out_of_the_loss_and_that
         (
             ("--hypothesis", "one", "--reference", "two"),
             65,
-            "one has 1 lines, two has 2: line n of one must belong to",
+            "one has 1 lines, two has 2; expected as many, in the same order",
         ),
         (("--source", "one", "--reference", "two"), 65, "one has 1 lines, two has 2"),
         (
@@ -124,22 +124,22 @@ def test_pairs_that_are_too_long_for_the_model_are_left_out_of_the_loss_and_that
         (
             ("--hypothesis", "one", "--reference", "empty"),
             65,
-            "empty has no line: wanted the right translations",
+            "empty is empty; expected one reference translation per line",
         ),
         (
             ("--hypothesis", "seven", "--reference", "gaps"),
             65,
-            "gaps, line 2, 7: a blank reference, against which",
+            "gaps, line 2, 7: blank reference; write the",
         ),
         (
             ("--hypothesis", "seven", "--reference", "seven", "--reference", "gaps"),
             65,
-            "or leave that line out of every",
+            "or delete that line from every",
         ),
         (
             ("--hypothesis", "seven", "--reference", "void"),
             65,
-            "void, line 1, 2, 3, 4, 5 and 2 more: a blank reference",
+            "void, line 1, 2, 3, 4, 5 and 2 more: blank reference",
         ),
         (
             ("--hypothesis", "one", "--reference", "one", "--tokenize", "intel"),
@@ -160,7 +160,7 @@ def test_pairs_that_are_too_long_for_the_model_are_left_out_of_the_loss_and_that
         (
             ("--reference", "one"),
             2,
-            "give either --source (to translate with the model) or --hypothesis",
+            "expected either --source (to translate with the model) or --hypothesis",
         ),
     ],
 )
@@ -188,16 +188,16 @@ def test_text_that_makes_bleu_wrong_is_warned_of(transduce: Run, tmp_path: Path)
     )
     _, _, err = transduce("evaluate", "--hypothesis", plain, "--reference", tokenised)
     assert (
-        f"warning: {tokenised} looks tokenised (' .' and the like in 1 of 1 lines): BLEU will be wrong; detok"
+        f"warning: {tokenised} looks tokenized (' .' and the like in 1 of 1 lines), so BLEU will be wrong; detok"
         in err
     )
-    assert f"warning: no capital letter in {tokenised}, though there are some elsewhere" in err
+    assert f"warning: no capital letters in {tokenised}, but in other files" in err
     assert "plain looks" not in err
     _, _, err = transduce(
         "evaluate", "--hypothesis", plain, "--reference", tokenised, "--tokenize", "none"
     )
     assert (
-        f"warning: {plain} does not look tokenised ('sleeps.' and the like in 1 of 1 lines): with --tokenize none"
+        f"warning: {plain} does not look tokenized ('sleeps.' and the like in 1 of 1 lines), so BLEU will be wrong"
         in err
     )
     assert "tok looks" not in err

@@ -1,13 +1,21 @@
 """`transduce compare`: compare systems on one test set."""
 
+import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+from rich.text import Text
 from typer import Option
 
 from transduce.cli.arguments import FileOption, JsonOutput, ReferenceFiles, Tokenizer
-from transduce.cli.output import stderr_console
+from transduce.cli.output import check_can_create, check_outputs, log, stderr_console, warn
 from transduce.errors import UsageError
+from transduce.text.printable import printable
+
+if TYPE_CHECKING:
+    from transduce.evaluation.comparison import Side
 
 
 def compare(
@@ -49,10 +57,61 @@ def compare(
     """
     if not reference:
         raise UsageError("missing --reference FILE")
-    from transduce.evaluation.comparison import compare_systems
+    systems = parse_systems(system or ())
+    training: dict[Side, Path] = {}
+    if train_source is not None:
+        training["source"] = train_source
+    if train_target is not None:
+        training["reference"] = train_target
+    if html is not None:
+        check_can_create(html)
+        files = [file for path in systems.values() for file in (path, *path.rglob("*"))]
+        check_outputs((html,), (*files, *reference, source, *training.values()))
+    from transduce.evaluation.comparison import as_rows, as_text, compare_files
 
-    sides = {"source": train_source, "reference": train_target}
-    training = {side: path for side, path in sides.items() if path is not None}
-    compare_systems(
-        system or (), reference, source, training, rare, tokenize, html, as_json, stderr_console()
-    )
+    console = stderr_console()
+    with console.status("reading") as status:
+        comparison = compare_files(
+            systems,
+            reference,
+            source=source,
+            training=training,
+            rare=rare,
+            tokenize=tokenize,
+            warn=warn,
+            progress=lambda message: status.update(Text(message)),
+        )
+    if html is not None:
+        from transduce.reports.comparison import comparison_page
+
+        html.write_bytes(comparison_page(comparison).encode(errors="backslashreplace"))
+        log(f"the page is in {html}")
+    lines = map(json.dumps, as_rows(comparison)) if as_json else as_text(comparison)
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+def parse_systems(arguments: Sequence[str]) -> dict[str, Path]:
+    """Return the files and model folders by name, in order.
+
+    `first=out.txt` names the file; without a name it is called by its file name. An existing path
+    may contain an equals sign.
+    """
+    systems: dict[str, Path] = {}
+    for argument in arguments:
+        name, equals, path = argument.partition("=")
+        if not equals or Path(argument).exists():
+            name, path = Path(argument).name, argument
+        name = printable(name)
+        if not name or not path:
+            raise UsageError(f"--system is {argument!r}; expected NAME=FILE, as in first=out.txt")
+        if name in systems:
+            raise UsageError(
+                f"two systems are called {name!r}; "
+                "give them different names: --system one=... --system two=..."
+            )
+        systems[name] = Path(path)
+    if len(systems) < 2:
+        raise UsageError(
+            "compare needs at least two systems: --system first=out1.txt --system second=out2.txt"
+        )
+    return systems

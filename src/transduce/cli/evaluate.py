@@ -1,7 +1,9 @@
 """`transduce evaluate`: score a model or its translations on a test set."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from transduce.cli.arguments import (
     Alpha,
@@ -13,7 +15,11 @@ from transduce.cli.arguments import (
     ReferenceFiles,
     Tokenizer,
 )
+from transduce.cli.output import warn
 from transduce.errors import UsageError
+
+if TYPE_CHECKING:
+    from transduce.evaluation.metrics import Score
 
 
 def evaluate(
@@ -42,16 +48,15 @@ def evaluate(
       transduce evaluate --hypothesis out.it --reference test.it
       transduce evaluate -m runs/lm --text test.txt
     """
-    search = (beam, alpha, length_penalty)
-    has_search = any(option is not None for option in search)
+    has_search = any(option is not None for option in (beam, alpha, length_penalty))
     if text is not None:
         if model is None or reference or source or hypothesis or has_search:
             raise UsageError("a language model is evaluated with -m MODEL --text FILE only")
         from transduce.evaluation.likelihood import score_text
-        from transduce.evaluation.test_sets import print_scores
 
-        scores, fields = score_text(model, text)
-        print_scores(scores, as_json, fields)
+        scores, settings = score_text(model, text)
+        for score in scores:
+            _print_score(score, settings, as_json=as_json)
         return
     if not reference:
         raise UsageError("missing --reference FILE (or --text FILE for a language model)")
@@ -65,9 +70,24 @@ def evaluate(
             "--hypothesis is scored without a model; "
             "remove --model, --beam, --alpha and --length-penalty"
         )
-    from transduce.evaluation.test_sets import score_hypothesis, score_model
+    from transduce.evaluation.evaluate import SearchOptions, evaluate_hypotheses, evaluate_model
 
     if hypothesis is not None:
-        score_hypothesis(hypothesis, reference, tokenize, as_json)
+        rows = evaluate_hypotheses(hypothesis, reference, tokenize=tokenize, warn=warn)
     elif source is not None:
-        score_model(model, source, reference, tokenize, search, as_json)
+        search = SearchOptions(beam, alpha, length_penalty)
+        rows = evaluate_model(model, source, reference, tokenize=tokenize, search=search, warn=warn)
+    for score, settings in rows:
+        _print_score(score, settings, as_json=as_json)
+
+
+def _print_score(score: "Score", settings: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print a score with its signature, to which the settings of the model are appended."""
+    known = [f"|{name}:{value}" for name, value in settings.items() if value is not None]
+    signature = score.signature + "".join(known)
+    if as_json:
+        record = {"name": score.name, "value": score.value, "signature": signature, **settings}
+        print(json.dumps(record))
+    else:
+        digits = 3 if score.name == "loss" else 2
+        print(f"{score.name} {score.value:.{digits}f}   {signature}")

@@ -1,279 +1,354 @@
-"""`transduce compare`: two or more systems on one test set, and whether they differ."""
+"""Compare systems on one test set: scores, significance, and scores by kind of sentence."""
 
-import json
-import sys
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from rich.console import Console
-from rich.text import Text
 from sacrebleu.metrics.bleu import BLEU
 
-from transduce.cli.output import check_can_create, check_outputs
 from transduce.decode.load import load_translator
 from transduce.errors import MissingInputError, UsageError
-from transduce.evaluation import metrics as evaluate
+from transduce.evaluation.evaluate import search_settings, translate
+from transduce.evaluation.metrics import make_metrics, sentence_chrf
 from transduce.evaluation.significance import SystemScore, read_seed, score_systems
-from transduce.evaluation.test_sets import read_test_set, search_settings, translate, warn_of_text
+from transduce.evaluation.test_sets import find_problems, read_test_set
+from transduce.log import Log
 from transduce.text.files import display_name, read_lines
 from transduce.text.normalize import split_words
-from transduce.text.printable import printable
 
-SURE = 0.05  # a difference is taken for one if both tests give less
-RUN = 3  # words on end that the overlap with a training text is measured in
-N_LENGTHS = 4  # buckets of lengths, about equally full
+SIGNIFICANCE_LEVEL = 0.05  # a difference is significant if both tests give a smaller p
+N_LENGTH_BUCKETS = 4  # with about equally many sentences
+MAX_RARE = 3  # sentences with more rare words are in the same group
+OVERLAP_NGRAM = 3  # words of the n-grams by which overlap with a training text is measured
 
 Lines = Sequence[str]
-Words = tuple[str, ...]
-Systems = Mapping[str, Lines]  # what each wrote; the first is the baseline
+Ngram = tuple[str, ...]
+Outputs = Mapping[str, Lines]  # the translations of each system; the first is the baseline
+Side = Literal["source", "reference"]
+Verdict = Literal["baseline", "better", "worse", "not told apart"]  # values of a JSON field
+
+
+class Grouping(NamedTuple):
+    """A way to sort sentences into groups: its name, the labels, and the label of each sentence."""
+
+    name: str
+    labels: Sequence[str]
+    label_of: Sequence[int]  # index into `labels`, for each sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Sentences that have something in common, and what each system scores on them."""
+    """The sentences with one label of a grouping, and the BLEU of each system on them."""
 
-    by: str
+    by: str  # name of the grouping
     label: str
     n_sentences: int
-    scores: Mapping[str, float]  # BLEU by system
+    scores: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All that was found out."""
+    """The result of a comparison."""
 
-    systems: Systems
+    systems: Outputs
     references: Sequence[Lines]
     source: Lines | None
-    compared: Sequence[SystemScore]
+    scores: Sequence[SystemScore]
     buckets: Sequence[Bucket]
-    chrf: Mapping[str, Sequence[float]]  # of each sentence by system
-    searches: Mapping[
-        str, Mapping[str, Any]
-    ]  # of models: search settings, and the seed of the training
+    chrf: Mapping[str, Sequence[float]]  # of each sentence, by system
+    # Settings of the search and seed of the training, of systems that are models.
+    searches: Mapping[str, Mapping[str, Any]]
 
     def notes(self) -> list[str]:
-        """How the numbers came about, a line each: signatures, and how models have searched."""
-        found = dict.fromkeys(f"{row.score.name:6} {row.score.signature}" for row in self.compared)
-        said = {
-            name: "|".join(f"{key}:{value}" for key, value in how.items())
-            for name, how in self.searches.items()
-        }
-        return [*found, *(f"{name} translated with {how}" for name, how in said.items())]
+        """Return how the numbers came about: the signature of each metric, and the searches."""
+        signatures = [f"{row.score.name:6} {row.score.signature}" for row in self.scores]
+        notes = list(dict.fromkeys(signatures))
+        for name, search in self.searches.items():
+            settings = "|".join(f"{key}:{value}" for key, value in search.items())
+            notes.append(f"{name} translated with {settings}")
+        return notes
 
 
-def compare_systems(
-    given: Sequence[str],
+def compare_files(
+    systems: Mapping[str, Path],
     references: Sequence[Path],
+    *,
+    source: Path | None = None,
+    training: Mapping[Side, Path] | None = None,
+    rare: int = 5,
+    tokenize: str = "13a",
+    warn: Log,
+    progress: Log = lambda message: None,
+) -> Comparison:
+    """Compare files of translations and models, which translate `source` first.
+
+    `systems` are files and model folders by name, the baseline first. See `compare` for the rest.
+    """
+    training = training or {}
+    check_can_compare(systems, source=source, training=training, tokenize=tokenize)
+    files = {name: path for name, path in systems.items() if not path.is_dir()}
+    others = [*files.values()] if source is None else [*files.values(), source]
+    reference_texts, other_texts = read_test_set(references, others)
+    source_lines = other_texts.pop() if source is not None else None
+    outputs = dict(zip(files, other_texts, strict=True))
+    searches = {}
+    for name, path in systems.items():
+        if name not in files and source_lines is not None:
+            progress(f"{name} translates")
+            translator = load_translator(path)
+            searches[name] = search_settings(translator)
+            outputs[name] = translate(translator, source_lines, warn=warn, name=name)
+    ordered = {name: outputs[name] for name in systems}
+    names = [*ordered, *map(display_name, references)]
+    texts = [*ordered.values(), *reference_texts]
+    for problem in find_problems(list(zip(names, texts, strict=True)), tokenize):
+        warn(problem)
+    progress("resampling")
+    return compare(
+        ordered,
+        reference_texts,
+        source=source_lines,
+        training=training,
+        rare=rare,
+        tokenize=tokenize,
+        searches=searches,
+    )
+
+
+def check_can_compare(
+    systems: Mapping[str, Path],
+    *,
     source: Path | None,
-    training: Mapping[str, Path],
-    rare: int,
+    training: Mapping[Side, Path],
     tokenize: str,
-    html: Path | None,
-    as_json: bool,
-    console: Console,
 ) -> None:
-    """Compare, print, and write the page if one is asked for; `training` has the training text of "source" and "reference"."""
-    named = name_systems(given)
-    models = [name for name, path in named.items() if path.is_dir()]
+    """Raise the error of a request that cannot be met, before anything is translated."""
+    models = [path for path in systems.values() if path.is_dir()]
     if models and source is None:
         raise UsageError(
-            f"{named[models[0]]} is a folder, so a model: give --source, the text that it shall translate"
+            f"{models[0]} is a folder, so it is read as a model; add --source FILE to translate"
         )
     if "source" in training and source is None:
-        raise UsageError("--train-source is compared with the source: give --source as well")
-    evaluate.make_metrics(tokenize)  # what is wrong is said before anything is translated
+        raise UsageError("--train-source needs the source of the test set; add --source FILE")
+    make_metrics(tokenize)
     read_seed()
     for path in training.values():
         if not path.exists():
             raise MissingInputError(f"no file {path}")
-    files = [path for name, path in named.items() if name not in models]
-    if html is not None:
-        check_can_create(html)
-        parts = [part for name in models for part in named[name].rglob("*")]
-        check_outputs((html,), (*files, *parts, *references, source, *training.values()))
-    right, found = read_test_set(references, [*files, *([source] if source is not None else [])])
-    texts = found.pop() if source is not None else None
-    outputs = dict(zip([name for name in named if name not in models], found, strict=True))
-    searches = {}
-    for name in models:
-        with console.status(Text(f"{name} translates")):
-            translator = load_translator(named[name])
-            searches[name] = search_settings(translator)
-            outputs[name] = translate(translator, texts or (), what=f"{name}: ")
-    systems = {name: outputs[name] for name in named}
-    warn_of_text(
-        [*systems.items(), *zip(map(display_name, references), right, strict=True)], tokenize
-    )
-    with console.status("resampling"):
-        compared = score_systems(systems, *right, tokenize=tokenize)
-        kinds = kinds_of_sentences(texts, right[0], training, rare)
-        buckets = [
-            bucket for kind in kinds for bucket in make_buckets(*kind, systems, right, tokenize)
-        ]
-        chrf = {
-            name: [evaluate.sentence_chrf(*texts) for texts in zip(lines, *right, strict=True)]
-            for name, lines in systems.items()
-        }
-    comparison = Comparison(systems, right, texts, compared, buckets, chrf, searches)
-    if html is not None:
-        from transduce.reports.comparison import compare_page
-
-        html.write_bytes(compare_page(comparison).encode(errors="backslashreplace"))
-        console.print(f"the page is in {html}", highlight=False, markup=False)
-    lines = map(json.dumps, as_rows(comparison)) if as_json else as_text(comparison)
-    sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
-def name_systems(given: Sequence[str]) -> dict[str, Path]:
-    """`first=out.txt` is a file, or a model folder, with a name; without one it has the name of the file."""
-    named: dict[str, Path] = {}
-    for each in given:
-        name, has_name, path = each.partition("=")
-        if not has_name or Path(each).exists():  # a path may have such a sign in it
-            name, path = Path(each).name, each
-        name = printable(name)
-        if not name or not path:
-            raise UsageError(f"--system {each!r}: wanted NAME=FILE, for example first=out.txt")
-        if name in named:
-            raise UsageError(
-                f"two systems are called {name!r}: give them names, --system one=... --system two=..."
-            )
-        named[name] = Path(path)
-    if len(named) < 2:
-        raise UsageError(
-            "compare needs two systems or more: --system first=out1.txt --system second=out2.txt"
-        )
-    return named
+def compare(
+    systems: Outputs,
+    references: Sequence[Lines],
+    *,
+    source: Lines | None = None,
+    training: Mapping[Side, Path] | None = None,
+    rare: int = 5,
+    tokenize: str = "13a",
+    searches: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Comparison:
+    """Compare the translations of systems, the baseline first.
 
-
-def kinds_of_sentences(
-    source: Lines | None, reference: Lines, training: Mapping[str, Path], rare: int
-) -> Iterator[tuple[str, Sequence[str], list[int]]]:
-    """Ways to sort sentences: by length, and where there is training text by rare words and by overlap with it.
-
-    Of each its name, its labels, and the number of the label of each sentence.
+    `training` are the two sides of the text the systems were trained on: with them sentences are
+    also sorted by rare words (at most `rare` times in training) and by overlap with it.
     """
-    sides = {"source": source, "reference": reference}
-    side = "source" if source is not None else "reference"
-    lengths = [len(split_words(line)) for line in sides[side] or ()]
+    scores = score_systems(systems, *references, tokenize=tokenize)
+    groupings = group_sentences(source, references[0], training or {}, rare)
+    buckets = [
+        bucket
+        for grouping in groupings
+        for bucket in score_buckets(grouping, systems, references, tokenize)
+    ]
+    chrf = {
+        name: [sentence_chrf(*texts) for texts in zip(lines, *references, strict=True)]
+        for name, lines in systems.items()
+    }
+    return Comparison(
+        systems=systems,
+        references=references,
+        source=source,
+        scores=scores,
+        buckets=buckets,
+        chrf=chrf,
+        searches=searches or {},
+    )
+
+
+def group_sentences(
+    source: Lines | None, reference: Lines, training: Mapping[Side, Path], rare: int
+) -> Iterator[Grouping]:
+    """Yield the groupings of a test set.
+
+    By length of the source, or of the reference if there is no source. For each training text, by
+    the number of rare words and by the overlap with it.
+    """
+    sides: dict[Side, Lines] = {"reference": reference}
+    if source is not None:
+        sides["source"] = source
+    length_side: Side = "source" if source is not None else "reference"
+    yield _group_by_length(length_side, sides[length_side])
+    for side, path in training.items():
+        lines = [split_words(line) for line in sides[side]]
+        seen = _find_in_training(lines, read_lines(path))
+        yield _group_by_rare_words(side, lines, seen.word_counts, rare)
+        yield _group_by_overlap(side, lines, seen)
+
+
+def _group_by_length(side: Side, lines: Lines) -> Grouping:
+    lengths = [len(split_words(line)) for line in lines]
     ordered = sorted(lengths)
-    ends = sorted({ordered[len(ordered) * (i + 1) // N_LENGTHS - 1] for i in range(N_LENGTHS)})
+    ends = sorted(
+        {ordered[len(ordered) * (i + 1) // N_LENGTH_BUCKETS - 1] for i in range(N_LENGTH_BUCKETS)}
+    )
     starts = [ordered[0], *(end + 1 for end in ends[:-1])]
     labels = [
-        f"{low}" if low == high else f"{low}-{high}" for low, high in zip(starts, ends, strict=True)
+        f"{start}" if start == end else f"{start}-{end}"
+        for start, end in zip(starts, ends, strict=True)
     ]
-    yield (
-        f"length of the {side} in words",
-        labels,
-        [bisect_left(ends, length) for length in lengths],
-    )
-    for side, path in training.items():
-        lines = [split_words(line) for line in sides[side] or ()]
-        counts, runs, whole = _seen(lines, read_lines(path))
-        n_rare = [sum(counts[word] <= rare for word in set(line)) for line in lines]
-        name = f"rare words in the {side} ({rare} times or less in training)"
-        yield name, ("none", "1", "2", "3 or more"), [min(n, 3) for n in n_rare]
-        shares = [len(_runs(line) & runs) / len(_runs(line)) for line in lines]
-        overlaps = [
-            3 if tuple(line) in whole else int(2 * share)
-            for line, share in zip(lines, shares, strict=True)
-        ]
-        name = f"overlap of the {side} with training, in runs of {RUN} words"
-        yield name, ("under half", "half or more", "all of it", "the line itself"), overlaps
+    label_of = [bisect_left(ends, length) for length in lengths]
+    return Grouping(f"length of the {side} in words", labels, label_of)
 
 
-def _runs(line: Sequence[str]) -> set[Words]:
-    return {tuple(line[i : i + RUN]) for i in range(max(1, len(line) - RUN + 1))}
+def _group_by_rare_words(
+    side: Side, lines: Sequence[Sequence[str]], counts: Mapping[str, int], rare: int
+) -> Grouping:
+    name = f"rare words in the {side} ({rare} times or less in training)"
+    n_rare = [sum(counts[word] <= rare for word in set(line)) for line in lines]
+    return Grouping(name, ("none", "1", "2", "3 or more"), [min(n, MAX_RARE) for n in n_rare])
 
 
-def _seen(
-    lines: Sequence[Sequence[str]], training: Iterable[str]
-) -> tuple[Counter[str], set[Words], set[Words]]:
-    """What of a test set is in the training text: how often each word, which runs of words, which whole lines."""
-    words = {word for line in lines for word in line}
-    wanted, whole = {run for line in lines for run in _runs(line)}, {tuple(line) for line in lines}
-    counts: Counter[str] = Counter()
-    runs, met = set(), set()
+def _group_by_overlap(side: Side, lines: Sequence[Sequence[str]], seen: "_Seen") -> Grouping:
+    name = f"overlap of the {side} with training, in runs of {OVERLAP_NGRAM} words"
+    labels = ("under half", "half or more", "all of it", "the line itself")
+    label_of = []
+    for line in lines:
+        ngrams = _ngrams(line)
+        share = len(ngrams & seen.ngrams) / len(ngrams)
+        label_of.append(3 if tuple(line) in seen.lines else int(2 * share))
+    return Grouping(name, labels, label_of)
+
+
+class _Seen(NamedTuple):
+    """The part of a test set that is in the training text."""
+
+    word_counts: Counter[str]  # occurrences in training of the words of the test set
+    ngrams: set[Ngram]
+    lines: set[Ngram]
+
+
+def _find_in_training(lines: Sequence[Sequence[str]], training: Iterable[str]) -> _Seen:
+    """Read a training text once; memory is bounded by the size of the test set."""
+    test_words = {word for line in lines for word in line}
+    test_ngrams = {ngram for line in lines for ngram in _ngrams(line)}
+    test_lines = {tuple(line) for line in lines}
+    seen = _Seen(Counter(), set(), set())
     for text in training:
         line = split_words(text)
-        counts.update(word for word in line if word in words)
-        runs |= _runs(line) & wanted
-        met |= {tuple(line)} & whole
-    return counts, runs, met
+        seen.word_counts.update(word for word in line if word in test_words)
+        seen.ngrams.update(_ngrams(line) & test_ngrams)
+        if tuple(line) in test_lines:
+            seen.lines.add(tuple(line))
+    return seen
 
 
-def make_buckets(
-    by: str,
-    labels: Sequence[str],
-    kinds: Sequence[int],
-    systems: Systems,
-    references: Sequence[Lines],
-    tokenize: str,
+def _ngrams(line: Sequence[str]) -> set[Ngram]:
+    """Return the n-grams of a line; a shorter line is one n-gram."""
+    n = max(1, len(line) - OVERLAP_NGRAM + 1)
+    return {tuple(line[i : i + OVERLAP_NGRAM]) for i in range(n)}
+
+
+def score_buckets(
+    grouping: Grouping, systems: Outputs, references: Sequence[Lines], tokenize: str
 ) -> Iterator[Bucket]:
-    """Sentences by their label, where it has any, with BLEU of each system on them."""
-    for number, label in enumerate(labels):
-        if rows := [i for i, kind in enumerate(kinds) if kind == number]:
-            right = [[lines[i] for i in rows] for lines in references]
-            found = {name: [lines[i] for i in rows] for name, lines in systems.items()}
-            bleu = BLEU(
-                tokenize=tokenize, force=True, effective_order=True
-            )  # some have no line of four words
-            scores = {
-                name: float(bleu.corpus_score(lines, right).score) for name, lines in found.items()
-            }
-            yield Bucket(by, label, len(rows), scores)
+    """Yield a bucket for each label that has sentences."""
+    # Effective order: a bucket of short sentences may have no 4-gram, and would score 0.
+    bleu = BLEU(tokenize=tokenize, force=True, effective_order=True)
+    for number, label in enumerate(grouping.labels):
+        members = [i for i, label_of in enumerate(grouping.label_of) if label_of == number]
+        if not members:
+            continue
+        right = [[lines[i] for i in members] for lines in references]
+        scores = {
+            name: float(bleu.corpus_score([lines[i] for i in members], right).score)
+            for name, lines in systems.items()
+        }
+        yield Bucket(by=grouping.name, label=label, n_sentences=len(members), scores=scores)
 
 
-def verdict(row: SystemScore) -> str:
-    """In a word."""
-    if row.difference is None or row.p_bootstrap is None or row.p_randomisation is None:
+def larger_p(row: SystemScore) -> float | None:
+    """Return the larger of the two p-values, which decides; None for the baseline."""
+    if row.p_bootstrap is None or row.p_randomisation is None:
+        return None
+    return max(row.p_bootstrap, row.p_randomisation)
+
+
+def verdict(row: SystemScore) -> Verdict:
+    """Return how a system compares with the baseline, as the value of the JSON field."""
+    p = larger_p(row)
+    if row.difference is None or p is None:
         return "baseline"
-    if max(row.p_bootstrap, row.p_randomisation) >= SURE:
+    if p >= SIGNIFICANCE_LEVEL:
         return "not told apart"
-    return "better" if (row.difference > 0) != (row.score.name == "TER") else "worse"
+    is_error_rate = row.score.name == "TER"
+    is_higher = row.difference > 0
+    return "better" if is_higher != is_error_rate else "worse"
+
+
+def describe_verdict(row: SystemScore) -> str:
+    """Return the verdict for people."""
+    found = verdict(row)
+    if found == "not told apart":
+        return f"no significant difference (p = {larger_p(row):.2f})"
+    return found
 
 
 def as_text(comparison: Comparison) -> Iterator[str]:
-    """A table for people."""
+    """Yield the lines of a table for people."""
     width = max(6, *map(len, comparison.systems))
     yield f"{'':6} {'system':{width}}  score    95 %    difference  p bootstrap  p randomisation"
-    for row in comparison.compared:
+    for row in comparison.scores:
         line = (
             f"{row.score.name:6} {row.system:{width}} {row.score.value:6.2f} ± {row.interval:5.2f}"
         )
         if row.difference is not None:
-            line += f"  {row.difference:+10.2f}  {row.p_bootstrap:11.4f}  {row.p_randomisation:15.4f}  {verdict(row)}"
+            line += (
+                f"  {row.difference:+10.2f}  {row.p_bootstrap:11.4f}  {row.p_randomisation:15.4f}"
+                f"  {describe_verdict(row)}"
+            )
         yield line
-    if len({bucket.by for bucket in comparison.buckets}) > 1:  # a training text was given
+    has_training_text = len({bucket.by for bucket in comparison.buckets}) > 1
+    if has_training_text:
         for bucket in comparison.buckets:
-            found = "  ".join(f"{name} {score:.2f}" for name, score in bucket.scores.items())
-            yield f"BLEU by {bucket.by}: {bucket.label} ({bucket.n_sentences:,})  {found}"
+            scores = "  ".join(f"{name} {score:.2f}" for name, score in bucket.scores.items())
+            yield f"BLEU by {bucket.by}: {bucket.label} ({bucket.n_sentences:,})  {scores}"
     yield from comparison.notes()
 
 
 def as_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """For programs: a row for each metric of each system, then one for each bucket and system."""
-    for row in comparison.compared:
-        seed = dict(part.split(":", 1) for part in row.score.signature.split("|"))["seed"]
-        seen = {
-            name: value for name, value in row._asdict().items() if name not in ("system", "score")
-        }
+    """Yield records for programs: one per metric and system, then one per bucket and system."""
+    for row in comparison.scores:
+        fields = dict(field.split(":", 1) for field in row.score.signature.split("|"))
         yield {
             "system": row.system,
             **asdict(row.score),
-            "seed": int(seed) if seed.isdecimal() else None,
-            **seen,
+            "seed": int(fields["seed"]) if fields["seed"].isdecimal() else None,
+            "interval": row.interval,
+            "difference": row.difference,
+            "p_bootstrap": row.p_bootstrap,
+            "p_randomisation": row.p_randomisation,
             "verdict": verdict(row),
             "search": comparison.searches.get(row.system),
         }
     for bucket in comparison.buckets:
-        place = {"bucket": bucket.by, "label": bucket.label, "sentences": bucket.n_sentences}
-        yield from (
-            {"system": name, "name": "BLEU", "value": value, **place}
-            for name, value in bucket.scores.items()
-        )
+        for name, value in bucket.scores.items():
+            yield {
+                "system": name,
+                "name": "BLEU",
+                "value": value,
+                "bucket": bucket.by,
+                "label": bucket.label,
+                "sentences": bucket.n_sentences,
+            }

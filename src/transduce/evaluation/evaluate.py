@@ -1,0 +1,143 @@
+"""Evaluate a model, or given translations, on a test set."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from transduce.data.batch import encode_pairs
+from transduce.decode.load import load_translator
+from transduce.decode.translator import Translator
+from transduce.evaluation.likelihood import loss, perplexity
+from transduce.evaluation.metrics import Score, corpus_scores, exact_match, make_metrics
+from transduce.evaluation.test_sets import find_problems, read_test_set
+from transduce.log import Log
+from transduce.text.corpus import Pair
+from transduce.text.files import display_name
+
+
+class SearchOptions(NamedTuple):
+    """Options of the search. None is the model's own setting."""
+
+    beam: int | None = None
+    alpha: float | None = None
+    length_penalty: str | None = None
+
+
+MODEL_SETTINGS = SearchOptions()
+
+
+class EvaluatedScore(NamedTuple):
+    """A score, and the settings of the model it was measured with."""
+
+    score: Score
+    settings: Mapping[str, Any]
+
+
+def evaluate_model(
+    model: Path | None,
+    source: Path,
+    references: Sequence[Path],
+    *,
+    tokenize: str = "13a",
+    search: SearchOptions = MODEL_SETTINGS,
+    warn: Log,
+) -> Iterator[EvaluatedScore]:
+    """Translate a test set and yield the scores, then the loss of the references.
+
+    The settings of a score are those of the search and the seed of the training. The loss depends
+    on no search. It is omitted if all pairs are too long for the model.
+    """
+    make_metrics(tokenize)  # raises an error before anything is translated
+    reference_texts, [source_lines] = read_test_set(references, [source])
+    translator = load_translator(model)
+    hypotheses = translate(translator, source_lines, search=search, warn=warn)
+    named = zip(map(display_name, references), reference_texts, strict=True)
+    for problem in find_problems([("the translation", hypotheses), *named], tokenize):
+        warn(problem)
+    settings = search_settings(translator, search)
+    for score in corpus_scores(hypotheses, *reference_texts, tokenize=tokenize):
+        yield EvaluatedScore(score, settings)
+    yield EvaluatedScore(exact_match(hypotheses, *reference_texts), settings)
+    found = reference_loss(translator, source_lines, reference_texts, warn=warn)
+    if found is not None:
+        seed = {"seed": settings["seed"]}
+        yield EvaluatedScore(found, seed)
+        yield EvaluatedScore(perplexity(found), seed)
+
+
+def evaluate_hypotheses(
+    hypothesis: Path, references: Sequence[Path], *, tokenize: str = "13a", warn: Log
+) -> Iterator[EvaluatedScore]:
+    """Yield the scores of a file of translations."""
+    make_metrics(tokenize)  # raises an error before anything is read
+    reference_texts, [hypotheses] = read_test_set(references, [hypothesis])
+    names = [display_name(path) for path in (hypothesis, *references)]
+    named = list(zip(names, [hypotheses, *reference_texts], strict=True))
+    for problem in find_problems(named, tokenize):
+        warn(problem)
+    for score in corpus_scores(hypotheses, *reference_texts, tokenize=tokenize):
+        yield EvaluatedScore(score, {})
+    yield EvaluatedScore(exact_match(hypotheses, *reference_texts), {})
+
+
+def translate(
+    translator: Translator,
+    texts: Sequence[str],
+    *,
+    search: SearchOptions = MODEL_SETTINGS,
+    warn: Log,
+    name: str = "",
+) -> list[str]:
+    """Translate a test set, with one warning that counts the quality flags.
+
+    `name` is the system the warning is about.
+    """
+    translations = translator.translate(texts, **search._asdict())
+    counts = Counter(flag for translation in translations for flag in translation.flags)
+    if counts:
+        n_flagged = sum(bool(translation.flags) for translation in translations)
+        flags = ", ".join(f"{flag} {count:,}" for flag, count in sorted(counts.items()))
+        prefix = f"{name}: " if name else ""
+        warn(
+            f"{prefix}{n_flagged:,} of {len(translations):,} translations are flagged ({flags}); "
+            "translate --report lists the lines"
+        )
+    return [translation.text for translation in translations]
+
+
+def search_settings(
+    translator: Translator, search: SearchOptions = MODEL_SETTINGS
+) -> dict[str, Any]:
+    """Return the settings of the search and the seed of the training, None if it is unknown."""
+    settings = translator.settings(search.beam, search.alpha, search.length_penalty)
+    return {**settings.model_dump(), "seed": translator.folder.trained_with("train", "seed")}
+
+
+def reference_loss(
+    translator: Translator,
+    source: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    warn: Log,
+) -> Score | None:
+    """Return the loss of the references, given the source; the mean over all references.
+
+    Pairs that are too long for the model are omitted, with a warning. Return None if all are.
+    """
+    pairs = [
+        Pair(translator.clean(text), translator.clean(line))
+        for lines in references
+        for text, line in zip(source, lines, strict=True)
+    ]
+    examples = encode_pairs(pairs, translator.source_vocabulary, translator.target_vocabulary)
+    limit = translator.max_source_tokens()
+    # A source ends in [EOS]; a target has [SOS] and [EOS], one of which the decoder reads.
+    short = [each for each in examples if max(len(each.source), len(each.target) - 1) <= limit + 1]
+    n_omitted = len(examples) - len(short)
+    if n_omitted:
+        warn(
+            f"the loss omits {n_omitted:,} of {len(examples):,} pairs, "
+            f"which have more than {limit} tokens"
+        )
+    return loss(translator.model, short) if short else None
