@@ -178,7 +178,7 @@ def test_what_cannot_be_done_is_said(visit: Open, with_model: str) -> None:
     page.click("#try-translate")
     page.locator("#text-said:not(:empty)").wait_for()
     assert page.inner_text("#text-said").startswith(
-        "the text has 181 pieces, at most 128 can be looked into"
+        "the text has 181 tokens, at most 128 can be traced"
     )
     assert page.locator("#station-try ol.tokens li").count() == 1
 

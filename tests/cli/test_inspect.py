@@ -148,9 +148,9 @@ def test_every_mistake_is_one_line(transduce: Run, tmp_path: Path) -> None:
         ((TEXT, "--with-model"), 2, "--with-model puts the model into a page; add --html FILE"),
         ((TEXT, "--svg", "x.svg", "--json"), 2, "--svg and --json exclude each other"),
         ((TEXT, "--edit", "{"), 2, "--edit '{' is not JSON: "),
-        ((TEXT, "--edit", "[]"), 2, 'an edit is an object like {"op": "no_mask"}, not []'),
+        ((TEXT, "--edit", "[]"), 2, 'an edit is an object such as {"op": "no_mask"}, not []'),
         ((TEXT, "--edit", '{"op": "paint"}'), 2, "unknown edit 'paint'; known: mute, "),
-        ((TEXT, "--view", "heads", "--layer", 9), 2, "--layer 9: here they go from 0 to 1"),
+        ((TEXT, "--view", "heads", "--layer", 9), 2, "--layer 9 is out of range; expected 0 to 1"),
         ((TEXT, "--kind", "soft"), 2, "'soft' is not one of"),
         (
             (TEXT, "--html", tmp_path / "no" / "x.html"),
@@ -158,8 +158,8 @@ def test_every_mistake_is_one_line(transduce: Run, tmp_path: Path) -> None:
             f"cannot create {tmp_path / 'no' / 'x.html'}: No such file",
         ),
         ((TEXT, "-m", tmp_path / "gone"), 66, "no model folder"),
-        (("",), 2, "the text is blank: there is nothing to look into"),
-        ((f"{TEXT} " * 30,), 65, "at most 128 can be looked into"),
+        (("",), 2, "the text is blank; give a text with at least one word"),
+        ((f"{TEXT} " * 30,), 65, "at most 128 can be traced"),
         ((), 2, "Missing argument 'text'"),
     ):
         code, out, err = transduce("inspect", *arguments)

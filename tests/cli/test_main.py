@@ -229,7 +229,7 @@ def test_info_of_a_preset_and_of_the_built_in_model(transduce: Run) -> None:
     assert code == 0
     assert "63,045,632" in out
     assert "Table 3 prints 65 million for this row; here it is 63.0." in out
-    assert "The printed number would need a vocabulary of about 40,817 pieces." in out
+    assert "The printed number would need a vocabulary of about 40,817 tokens." in out
     code, out, _ = transduce("info", "--preset", "tiny", "--json")
     assert json.loads(out)["model"]["d_model"] == 128
     code, out, _ = transduce("info")

@@ -36,34 +36,34 @@ def test_the_weights_are_the_models_in_float16() -> None:
     assert {weight.dtype for weight in packed.values()} == {torch.float16}
 
 
-def test_the_metadata_tells_shape_search_and_pieces(tmp_path: Path) -> None:
+def test_the_metadata_has_shape_search_settings_and_pieces(tmp_path: Path) -> None:
     folder = load_translator().folder
-    told = about(pack_model(folder), tmp_path)
-    pieces = told["source"]["pieces"]
+    packed = about(pack_model(folder), tmp_path)
+    pieces = packed["source"]["pieces"]
     assert [piece for piece, *_ in pieces[:5]] == ["[PAD]", "[SOS]", "[EOS]", "[UNK]", "<0x00>"]
     assert pieces[4][2] == "byte"
     assert len(pieces) == len(folder.source_vocabulary)
-    assert told["source"]["kind"] == "unigram"
-    assert told["source"]["dummy_prefix"] is True
-    assert told["decode"] == {
+    assert packed["source"]["kind"] == "unigram"
+    assert packed["source"]["dummy_prefix"] is True
+    assert packed["decode"] == {
         "beam": 4,
         "alpha": 1.0,
         "length_penalty": "power",
         "max_length": None,
     }
-    assert (told["model"]["d_k"], told["model"]["d_v"]) == (24, 24)
-    assert (told["normalization"], told["fingerprint"]) == ("nfc", folder.fingerprint)
-    assert "target" not in told
+    assert (packed["model"]["d_k"], packed["model"]["d_v"]) == (24, 24)
+    assert (packed["normalization"], packed["fingerprint"]) == ("nfc", folder.fingerprint)
+    assert "target" not in packed
 
 
-def test_two_vocabularies_are_told_as_two(
+def test_two_vocabularies_are_packed_separately(
     tmp_path: Path, untrained_folder: ModelFolder, vocabulary: Vocabulary
 ) -> None:
     other = learn_vocabulary(["una riga sola"], "char", 300, exact=False, is_text=True)
-    told = about(pack_model(replace(untrained_folder, target_vocabulary=other)), tmp_path)
-    assert len(told["source"]["pieces"]) == len(vocabulary)
-    assert len(told["target"]["pieces"]) == len(other)
-    assert told["target"]["dummy_prefix"] is False
+    packed = about(pack_model(replace(untrained_folder, target_vocabulary=other)), tmp_path)
+    assert len(packed["source"]["pieces"]) == len(vocabulary)
+    assert len(packed["target"]["pieces"]) == len(other)
+    assert packed["target"]["dummy_prefix"] is False
 
 
 def test_a_model_that_is_too_large_for_a_page_is_refused(untrained_folder: ModelFolder) -> None:
@@ -74,6 +74,6 @@ def test_a_model_that_is_too_large_for_a_page_is_refused(untrained_folder: Model
     with pytest.raises(UsageError) as caught:
         pack_model(folder)
     assert str(caught.value) == (
-        f"this model has {n_parameters / 1e6:.1f} million parameters, a page holds at most 8 million: "
-        "leave out --with-model, or use transduce serve"
+        f"this model has {n_parameters / 1e6:.1f} million parameters, a page holds at most 8 million; "
+        "remove --with-model, or use transduce serve"
     )

@@ -398,7 +398,7 @@ def test_a_file_gives_back_what_was_put_in(built: Trace, tmp_path: Path) -> None
     close(loaded["dec.0.self.masked"].softmax(dim=-1), built["dec.0.self.weights"], 0.05)
     assert trace_id(loaded.meta) == trace_id(built.meta) != trace_id(built.edit(MUTE).meta)
     with pytest.raises(
-        UsageError, match=r"loaded from a file has no model: make one with transduce\.trace"
+        UsageError, match=r"loaded from a file has no model; make a new one with transduce\.trace"
     ):
         loaded.edit(MUTE)
 
@@ -429,18 +429,18 @@ def test_looking_changes_nothing(builtin: Translator) -> None:
     ("edit", "message"),
     [
         ({"op": "paint"}, "unknown edit 'paint'; known: mute, row, no_positions, no_scale, no_mask, replace, force"),
-        ({"op": "mute", "at": "dec.1.cross"}, "edit 'mute': head is None, wanted int"),
-        ({"op": "mute", "at": "dec.1.cross", "head": True}, "edit 'mute': head is True, wanted int"),
-        ({"op": "no_mask", "head": 1}, "edit 'no_mask' has no 'head'"),
-        ({"op": "mute", "at": "dec.7.cross", "head": 0}, "no attention 'dec.7.cross' in this model; there are enc.0.self, "),
+        ({"op": "mute", "at": "dec.1.cross"}, "edit 'mute': head is None, expected int"),
+        ({"op": "mute", "at": "dec.1.cross", "head": True}, "edit 'mute': head is True, expected int"),
+        ({"op": "no_mask", "head": 1}, "edit 'no_mask' has no field 'head'"),
+        ({"op": "mute", "at": "dec.7.cross", "head": 0}, "no attention 'dec.7.cross' in this model; known: enc.0.self, "),
         ({"op": "mute", "at": "enc.0.self", "head": 9}, "enc.0.self has heads 0 to 3, not 9"),
-        ({"op": "force", "step": -1, "piece": 5}, "edit 'force': step -1, piece 5: no such step or piece"),
-        ({"op": "force", "step": 9, "piece": 5}, "edit 'force': there is no step 9, the last one is 3"),
-        ({"op": "replace", "word": 5, "with": "x"}, "edit 'replace': there is no word 5, the text has 5"),
+        ({"op": "force", "step": -1, "piece": 5}, "edit 'force': no step -1 or no token 5"),
+        ({"op": "force", "step": 9, "piece": 5}, "edit 'force': no step 9; the last step is 3"),
+        ({"op": "replace", "word": 5, "with": "x"}, "edit 'replace': no word 5; the text has 5 words"),
         ({"op": "row", "at": "enc.0.self", "head": 0, "row": 0, "values": ["a"]}, "edit 'row': values must be finite numbers"),
         ({"op": "row", "at": "enc.0.self", "head": 0, "row": 6, "values": [1] * 6}, "'row': enc.0.self has rows 0 to 5, not 6"),
-        ({"op": "row", "at": "dec.0.self", "head": 0, "row": 0, "values": [1] * 200}, "200 values, there are never more than 129"),
-        ({"op": "row", "at": "dec.0.cross", "head": 0, "row": 0, "values": [1]}, "edit 'row': 1 values, dec.0.cross has 6 keys"),
+        ({"op": "row", "at": "dec.0.self", "head": 0, "row": 0, "values": [1] * 200}, "200 values; there are at most 129 keys"),
+        ({"op": "row", "at": "dec.0.cross", "head": 0, "row": 0, "values": [1]}, "1 values, but dec.0.cross has 6 keys"),
     ],
 )  # fmt: skip
 def test_an_edit_that_cannot_be_is_refused(builtin: Translator, edit: Any, message: str) -> None:
@@ -455,23 +455,23 @@ def test_what_is_too_long_blank_or_too_much_is_said(
     generator = worker_of(vocabulary, "decoder-only", "pre", "learned")
     several = Translator(builtin.folder, builtin.folder)
     cases: list[tuple[type[TransduceError], str, Any]] = [
-        (DataError, "the text has 151 pieces, at most 128 can be looked into: it is too long from 'very much", (builtin, LONG)),
-        (UsageError, "the text is blank: there is nothing to look into", (builtin, " ")),
-        (UsageError, "one model is looked into at a time, in float32: load it by itself", (several, TEXT)),
-        (DataError, "pieces, at most 30 can be looked into", (generator, LONG)),
+        (DataError, "the text has 151 tokens, at most 128 can be traced; shorten it, the excess begins at 'very", (builtin, LONG)),
+        (UsageError, "the text is blank; give a text with at least one word", (builtin, " ")),
+        (UsageError, "a trace needs a single model in float32; load one model", (several, TEXT)),
+        (DataError, "tokens, at most 30 can be traced", (generator, LONG)),
     ]  # fmt: skip
     for kind, message, arguments in cases:
         with pytest.raises(kind) as error:
             trace(*arguments)
         assert message in str(error.value)
     with pytest.raises(
-        UsageError, match="a language model reads the text and searches nothing: leave out the beam"
+        UsageError, match="a language model is traced without search; remove the beam"
     ):
         trace(generator, TEXT, beam=3)
-    with pytest.raises(UsageError, match="33 edits, at most 32 are made together"):
+    with pytest.raises(UsageError, match="33 edits; at most 32 can be combined"):
         trace(builtin, TEXT, edits=[{"op": "no_mask"}] * 33)
     with pytest.raises(
-        UsageError, match="a language model has no source: there is nothing to align with"
+        UsageError, match="a language model has no source; alignment needs a translation model"
     ):
         trace(generator, TEXT).alignment()
 
@@ -484,7 +484,7 @@ def test_files_that_are_no_traces_are_refused(
     (tmp_path / "text").write_text("hello")
     save_file({"x": torch.zeros(2)}, tmp_path / "other")
     for name, kind, message in (
-        ("gone", MissingInputError, "no trace "),
+        ("gone", MissingInputError, " does not exist"),
         ("text", DataError, "cannot be read as a trace: "),
         (".", DataError, "cannot be read as a trace: "),
         ("other", DataError, "is not a trace of format 1"),
@@ -492,15 +492,13 @@ def test_files_that_are_no_traces_are_refused(
         with pytest.raises(kind, match=message):
             load_trace(tmp_path / name)
     with pytest.raises(
-        UsageError, match=r"a trace is saved as \.safetensors or \.html, not as x\.txt"
+        UsageError, match=r"cannot save a trace as 'x\.txt'; use \.safetensors or \.html"
     ):
         built.save(tmp_path / "x.txt")
-    with pytest.raises(KeyError, match=r"no tensor 'nothing'; there are align\.attention, "):
+    with pytest.raises(KeyError, match=r"no tensor 'nothing'; known: align\.attention, "):
         built["nothing"]
     monkeypatch.setattr(trace_module, "MAX_BYTES", 1 << 10)
-    with pytest.raises(
-        DataError, match="a trace of 0 MB, at most 0 are written: give a shorter text"
-    ):
+    with pytest.raises(DataError, match="the trace has 0 MB, more than 0 MB; shorten the text"):
         built.to_bytes()
     with torch.no_grad():
         untrained_folder.model.logit_weight.fill_(float("nan"))

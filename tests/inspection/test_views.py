@@ -163,9 +163,9 @@ def test_the_lists_say_what_the_steps_say(built: Trace) -> None:
 @pytest.mark.parametrize(
     ("view", "selection", "message"),
     [
-        ("heads", Selection(layer=2), "--layer 2: here they go from 0 to 1"),
-        ("heads", Selection(head=-1), "--head -1: here they go from 0 to 3"),
-        ("probs", Selection(step=0), "--step 0: here they go from 1 to 4"),
+        ("heads", Selection(layer=2), "--layer 2 is out of range; expected 0 to 1"),
+        ("heads", Selection(head=-1), "--head -1 is out of range; expected 0 to 3"),
+        ("probs", Selection(step=0), "--step 0 is out of range; expected 1 to 4"),
     ],
 )
 def test_what_is_not_there_is_refused(
@@ -180,13 +180,13 @@ def test_what_a_language_model_does_not_have_is_refused(reader: Trace) -> None:
         (
             "alignment",
             Selection(),
-            "a language model has no source: there is nothing to align with",
+            "a language model has no source; alignment needs a translation model",
         ),
-        ("beam", Selection(), "a language model searches nothing: there is no beam"),
+        ("beam", Selection(), "a language model is traced without search; --view beam needs"),
         (
             "heads",
             Selection(kind="cross"),
-            "--kind cross: a language model has self-attention only",
+            "--kind cross: a language model has only self-attention; use --kind self",
         ),
     ):
         with pytest.raises(UsageError, match=message):

@@ -24,7 +24,7 @@ def test_sinusoids_of_later_positions_do_not_depend_on_where_we_start() -> None:
 
 
 def test_a_shift_is_a_rotation_that_does_not_depend_on_the_position() -> None:
-    """Section 3.5: PE(pos + k) is a linear function of PE(pos), a rotation of each sine-cosine pair."""
+    """Section 3.5: PE(pos + k) is linear in PE(pos), a rotation of each sine-cosine pair."""
     table = sinusoids(0, 100, 22, CPU)
     turn = torch.zeros(22, 22)
     for i in range(11):

@@ -185,7 +185,7 @@ def test_a_page_of_another_site_gets_nothing(client: TestClient) -> None:
         (
             {"text": TEXT, "edits": ["mute"]},
             400,
-            'an edit is an object like {"op": "no_mask"}, not \'mute\'',
+            'an edit is an object such as {"op": "no_mask"}, not \'mute\'',
         ),
         (
             {"text": TEXT, "edits": [{"op": "paint"}]},
@@ -197,7 +197,7 @@ def test_a_page_of_another_site_gets_nothing(client: TestClient) -> None:
         (
             {"text": f"{TEXT} " * 30},
             413,
-            "at most 128 can be looked into: it is too long from 'very much",
+            "at most 128 can be traced; shorten it, the excess begins at 'very much",
         ),
         ({"text": "x" * (1 << 20)}, 413, "a request of more than 1 MB: give a shorter text"),
     ],

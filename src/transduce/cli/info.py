@@ -32,10 +32,10 @@ def info(
         raise UsageError("expected either -m MODEL or --preset NAME, not both")
     if vocab is not None and preset is None:
         raise UsageError("--vocab is for --preset only; a trained model has its own vocabulary")
-    from transduce.inspection.summary import PAPER_PIECES, describe_model, describe_preset
+    from transduce.inspection.summary import PAPER_VOCAB_SIZE, describe_model, describe_preset
 
     if preset is not None:
-        description = describe_preset(preset, vocab or PAPER_PIECES)
+        description = describe_preset(preset, vocab or PAPER_VOCAB_SIZE)
     else:
         description = describe_model(model)
     print(json.dumps(description.as_dict()) if as_json else description.as_text())

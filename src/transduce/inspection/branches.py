@@ -1,4 +1,4 @@
-"""What-if traces that a page without the model carries: the same text under a few edits, computed in advance."""
+"""Branches: traces of the same text under a few edits, for a page that has no model."""
 
 import re
 
@@ -16,11 +16,11 @@ MAX_COMPLETE_BYTES = 1 << 20
 
 
 def make_branches(trace: Trace) -> list[Trace]:
-    """Trace the text without positions, without scaling, without the mask, and with single heads muted.
+    """Trace the text without positions, scaling or mask, and with single heads muted.
 
-    A branch holds only the tensors that differ from `trace` in float16. The names of the equal ones are
-    listed in `meta["same"]`, and the page takes those from the trace itself. If all branches together
-    exceed `MAX_COMPLETE_BYTES`, only the `ESSENTIAL` tensors are kept.
+    A branch holds only the tensors that differ from `trace` in float16. The names of the equal ones
+    are listed in `meta["same"]`, and the page takes those from the trace itself. If all branches
+    together exceed `MAX_COMPLETE_BYTES`, only the `ESSENTIAL` tensors are kept.
     """
     branches = [_difference(trace, trace.edit(edit)) for edit in _branch_edits(trace)]
     n_bytes = sum(2 * tensor.numel() for branch in branches for tensor in branch.tensors.values())

@@ -1,4 +1,4 @@
-"""What people read of a trace: pieces, steps with their likeliest candidates, near pieces, neurons, the shape of the model."""
+"""The readable part of a trace: tokens, steps with candidates, similar tokens, neurons, model."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,9 +10,9 @@ from transduce.decode.alignment import alignment_layer, word_indices
 from transduce.model_folder import ModelFolder
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
-N_TOP = 20  # candidates that are listed for each step
-N_NEAR = 5  # pieces that are near another
-N_NEURONS = 3  # that are listed for each step, and pieces that each of them pushes
+N_TOP = 20  # candidates of a step
+N_NEAR = 5  # similar tokens of a token
+N_NEURONS = 3  # strongest neurons of a step, and tokens that each of them promotes
 
 
 def describe(
@@ -23,14 +23,27 @@ def describe(
     chosen: Sequence[int],
     tensors: Mapping[str, Tensor],
 ) -> dict[str, Any]:
-    """The part of `Trace.meta` that follows from what was read, written and computed."""
+    """Return the part of `Trace.meta` that follows from the tokens and the tensors.
+
+    `chosen` is the id written at each step.
+    """
     vocabulary, config, decode = folder.target_vocabulary, folder.config.model, folder.config.decode
     shape = {
-        "kind": config.kind, "n_layers": config.n_layers, "n_heads": config.n_heads, "d_model": config.d_model,
-        "d_k": config.key_size, "d_v": config.value_size, "d_ff": config.d_ff, "norm": config.norm,
-        "positions": config.positions, "vocab_size": len(vocabulary), "alignment_layer": alignment_layer(config.n_layers),
-        "fingerprint": folder.fingerprint, "alpha": decode.alpha, "length_penalty": decode.length_penalty,
-    }  # fmt: skip
+        "kind": config.kind,
+        "n_layers": config.n_layers,
+        "n_heads": config.n_heads,
+        "d_model": config.d_model,
+        "d_k": config.key_size,
+        "d_v": config.value_size,
+        "d_ff": config.d_ff,
+        "norm": config.norm,
+        "positions": config.positions,
+        "vocab_size": len(vocabulary),
+        "alignment_layer": alignment_layer(config.n_layers),
+        "fingerprint": folder.fingerprint,
+        "alpha": decode.alpha,
+        "length_penalty": decode.length_penalty,
+    }
     sides: dict[str, Any] = {
         "target": _side(target, vocabulary) | {"text": vocabulary.decode(target)}
     }
@@ -49,22 +62,25 @@ def describe(
 def describe_steps(
     logits: Tensor, chosen: Sequence[int], vocabulary: Vocabulary, n_top: int
 ) -> list[dict[str, Any]]:
-    """Each time step: what was written, the likeliest candidates, how unsure the model was, and the rank of what was written."""
-    found = []
-    for row, probs, piece in zip(logits, torch.softmax(logits, dim=-1), chosen, strict=True):
+    """Describe each step: token written, most probable candidates, entropy in nats, rank.
+
+    The rank is the number of tokens that were more probable than the one written.
+    """
+    described = []
+    for row, probs, written in zip(logits, torch.softmax(logits, dim=-1), chosen, strict=True):
         top = probs.topk(min(n_top, len(probs)))
         listed = zip(
             top.indices.tolist(), row[top.indices].tolist(), top.values.tolist(), strict=True
         )
-        found.append(
+        described.append(
             {
-                "chosen": piece,
+                "chosen": written,
                 "top": [[i, vocabulary.token(i), logit, p] for i, logit, p in listed],
                 "entropy": float(-(probs * probs.clamp(min=1e-12).log()).sum()),
-                "rank": int((probs > probs[piece]).sum()),
+                "rank": int((probs > probs[written]).sum()),
             }
         )
-    return found
+    return described
 
 
 def _side(ids: list[int], vocabulary: Vocabulary) -> dict[str, Any]:
@@ -74,7 +90,7 @@ def _side(ids: list[int], vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def _near(ids: list[int], vocabulary: Vocabulary, model: Any) -> list[list[list[Any]]]:
-    """For each piece those whose vectors point most nearly in its direction, with the cosine."""
+    """Return the most similar tokens of each token, by the cosine of their embeddings."""
     unit = torch.nn.functional.normalize(model.source_embedding.weight.detach().float(), dim=1)
     near = (unit[ids] @ unit.T).topk(min(N_NEAR + 1, len(unit)), dim=1)
     return [
@@ -90,7 +106,10 @@ def _near(ids: list[int], vocabulary: Vocabulary, model: Any) -> list[list[list[
 def _neurons(
     model: Any, vocabulary: Vocabulary, tensors: Mapping[str, Tensor]
 ) -> dict[str, list[list[list[Any]]]]:
-    """For each decoder layer and step the strongest neurons: number, activation, and the pieces they push most."""
+    """Return the strongest neurons of each decoder layer and step.
+
+    A neuron is [index, activation, tokens whose logits its output vector raises most].
+    """
     found: dict[str, list[list[list[Any]]]] = {}
     for i, layer in enumerate(model.decoder.layers):
         hidden = tensors[f"dec.{i}.ff.hidden"]

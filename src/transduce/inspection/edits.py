@@ -1,11 +1,17 @@
-"""Interventions: what if a head were mute, attention were elsewhere, positions, scaling or mask were missing?
+"""Edits: interventions in a model or its input, to see what changes.
 
-An edit is a small JSON object, the same for Python, the command line, the server and the page:
-    {"op": "mute", "at": "dec.1.cross", "head": 0}                      the head writes zeros
-    {"op": "row", "at": "dec.1.cross", "head": 0, "row": 2, "values": [...]}   the weights of one query, one for each key
-    {"op": "no_positions"}  {"op": "no_scale"}  {"op": "no_mask"}       without section 3.5, 1/sqrt(d_k), or the causal mask
-    {"op": "replace", "word": 2, "with": "girl"}                        another word in the source
-    {"op": "force", "step": 2, "piece": 17}                             another piece in the target; the rest is searched anew
+An edit is a small JSON object, the same in Python, the command line, the server and the page:
+
+    {"op": "mute", "at": "dec.1.cross", "head": 0}
+        The output of the head is zero.
+    {"op": "row", "at": "dec.1.cross", "head": 0, "row": 2, "values": [...]}
+        The attention weights of one query are these values, one for each key.
+    {"op": "no_positions"}, {"op": "no_scale"}, {"op": "no_mask"}
+        No positional encodings (section 3.5), no factor 1/sqrt(d_k), no causal mask.
+    {"op": "replace", "word": 2, "with": "girl"}
+        Another word in the source.
+    {"op": "force", "step": 2, "piece": 17}
+        Another token id in the target; the search continues after it.
 """
 
 import math
@@ -27,52 +33,50 @@ FIELDS: dict[str, dict[str, type]] = {
     "replace": {"word": int, "with": str},
     "force": {"step": int, "piece": int},
 }
-
-
 MAX_EDITS = 32
-MAX_KEYS = 129
+MAX_KEYS = 129  # the longest side of a trace, and [SOS] or [EOS]
 
 
 def parse_edits(values: Sequence[Any]) -> list[Edit]:
-    """Edits out of JSON."""
+    """Check that parsed JSON values are objects, and return them as edits."""
     for value in values:
         if not isinstance(value, dict):
-            raise UsageError(f'an edit is an object like {{"op": "no_mask"}}, not {value!r}')
+            raise UsageError(f'an edit is an object such as {{"op": "no_mask"}}, not {value!r}')
     return list(values)
 
 
-def check_edits(edits: Sequence[Edit], places: Mapping[str, int], vocab_size: int) -> None:
-    """Refuse what cannot be done; `places` are the attentions of the model with their number of heads."""
+def check_edits(edits: Sequence[Edit], n_heads: Mapping[str, int], vocab_size: int) -> None:
+    """Raise UsageError for edits that this model does not support.
+
+    `n_heads` is the number of heads of each attention of the model, by name.
+    """
     if len(edits) > MAX_EDITS:
-        raise UsageError(f"{len(edits)} edits, at most {MAX_EDITS} are made together")
+        raise UsageError(f"{len(edits)} edits; at most {MAX_EDITS} can be combined")
     for edit in edits:
-        wanted = FIELDS.get(str(edit.get("op")))
-        if wanted is None:
+        fields = FIELDS.get(str(edit.get("op")))
+        if fields is None:
             raise UsageError(f"unknown edit {edit.get('op')!r}; known: {', '.join(FIELDS)}")
-        for name, kind in wanted.items():
+        for name, kind in fields.items():
             if type(edit.get(name)) is not kind:
                 raise UsageError(
-                    f"edit {edit['op']!r}: {name} is {edit.get(name)!r}, wanted {kind.__name__}"
+                    f"edit {edit['op']!r}: {name} is {edit.get(name)!r}, expected {kind.__name__}"
                 )
-        if set(edit) - set(wanted) - {"op"}:
+        unknown = sorted(set(edit) - set(fields) - {"op"})
+        if unknown:
+            raise UsageError(f"edit {edit['op']!r} has no field {unknown[0]!r}")
+        if "at" in fields and edit["at"] not in n_heads:
             raise UsageError(
-                f"edit {edit['op']!r} has no {sorted(set(edit) - set(wanted) - {'op'})[0]!r}"
+                f"no attention {edit['at']!r} in this model; known: {', '.join(n_heads)}"
             )
-        if "at" in wanted and edit["at"] not in places:
+        if "at" in fields and not 0 <= edit["head"] < n_heads[edit["at"]]:
             raise UsageError(
-                f"no attention {edit['at']!r} in this model; there are {', '.join(places)}"
-            )
-        if "at" in wanted and not 0 <= edit["head"] < places[edit["at"]]:
-            raise UsageError(
-                f"{edit['at']} has heads 0 to {places[edit['at']] - 1}, not {edit['head']}"
+                f"{edit['at']} has heads 0 to {n_heads[edit['at']] - 1}, not {edit['head']}"
             )
         if edit["op"] == "force" and not (edit["step"] >= 0 and 0 <= edit["piece"] < vocab_size):
-            raise UsageError(
-                f"edit 'force': step {edit['step']}, piece {edit['piece']}: no such step or piece"
-            )
+            raise UsageError(f"edit 'force': no step {edit['step']} or no token {edit['piece']}")
         if edit["op"] == "row" and len(edit["values"]) > MAX_KEYS:
             raise UsageError(
-                f"edit 'row': {len(edit['values'])} values, there are never more than {MAX_KEYS} keys"
+                f"edit 'row': {len(edit['values'])} values; there are at most {MAX_KEYS} keys"
             )
         if edit["op"] == "row" and not all(
             type(x) in (int, float) and math.isfinite(x) for x in edit["values"]
@@ -81,7 +85,7 @@ def check_edits(edits: Sequence[Edit], places: Mapping[str, int], vocab_size: in
 
 
 def check_rows(edits: Sequence[Edit], lengths: Mapping[str, int]) -> None:
-    """Refuse rows that are not there, once it is known how long both sides are."""
+    """Raise UsageError for "row" edits that do not fit the lengths of source and target."""
     for edit in edits:
         if edit["op"] == "row":
             n_rows = lengths["src" if edit["at"].startswith("enc") else "tgt"]
@@ -92,23 +96,23 @@ def check_rows(edits: Sequence[Edit], lengths: Mapping[str, int]) -> None:
                 )
             if len(edit["values"]) != n_keys and not is_causal(edit["at"]):
                 raise UsageError(
-                    f"edit 'row': {len(edit['values'])} values, {edit['at']} has {n_keys} keys"
+                    f"edit 'row': {len(edit['values'])} values, but {edit['at']} has {n_keys} keys"
                 )
 
 
 def is_causal(at: str) -> bool:
-    """Whether an attention looks at what has been written, and not ahead."""
+    """Return True for the masked self-attention of the decoder."""
     return at.startswith("dec") and at.endswith(".self")
 
 
 def replace_words(text: str, edits: Sequence[Edit]) -> str:
-    """The text with words exchanged."""
+    """Return the text with the words of all "replace" edits replaced."""
     words = text.split()
     for edit in edits:
         if edit["op"] == "replace":
             if not 0 <= edit["word"] < len(words):
                 raise UsageError(
-                    f"edit 'replace': there is no word {edit['word']}, the text has {len(words)}"
+                    f"edit 'replace': no word {edit['word']}; the text has {len(words)} words"
                 )
             words[edit["word"]] = edit["with"]
     return " ".join(words) if any(edit["op"] == "replace" for edit in edits) else text
@@ -117,7 +121,10 @@ def replace_words(text: str, edits: Sequence[Edit]) -> str:
 def edited_attention(
     at: str, edits: Sequence[Edit], record: Callable[[str, Tensor], None] | None = None
 ) -> Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]:
-    """Eq. 1 spelled out, with the edits of one attention; what it computes is recorded under `at`."""
+    """Return Eq. 1 spelled out, as a function that applies the edits of the attention `at`.
+
+    `record` receives each intermediate tensor under its name, such as "dec.1.cross.weights".
+    """
     mine = [edit for edit in edits if edit.get("at") == at]
     is_scaled = all(edit["op"] != "no_scale" for edit in edits)
     is_masked = not is_causal(at) or all(edit["op"] != "no_mask" for edit in edits)
@@ -129,27 +136,27 @@ def edited_attention(
             scores = scores.masked_fill(~mask, float("-inf"))
         weights = torch.softmax(scores, dim=-1)
         for edit in mine:
-            if (
-                edit["op"] == "row" and 0 <= edit["row"] < weights.shape[2]
-            ):  # a search has not written all rows yet
-                values = torch.zeros(weights.shape[3])  # nor all keys
+            # During search not all rows and keys exist yet.
+            if edit["op"] == "row" and 0 <= edit["row"] < weights.shape[2]:
+                values = torch.zeros(weights.shape[3])
                 given = torch.tensor(edit["values"][: len(values)], dtype=values.dtype)
                 values[: len(given)] = given
-                weights = weights.clone()  # softmax needs its own for the gradient
+                weights = weights.clone()  # the gradient of softmax needs its own output
                 weights[:, edit["head"], edit["row"]] = values
         heads = weights @ v
         for edit in mine:
             if edit["op"] == "mute":
                 heads[:, edit["head"]] = 0
         if record is not None:
-            for name, value in {
+            values_by_name = {
                 "q": q,
                 "k": k,
                 "v": v,
                 "raw": raw,
                 "weights": weights,
                 "heads": heads,
-            }.items():
+            }
+            for name, value in values_by_name.items():
                 record(f"{at}.{name}", value[0])
         return heads
 

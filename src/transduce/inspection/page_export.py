@@ -1,7 +1,11 @@
-"""The page as one file: modules, style and data inside, no address outside, and a policy that lets nothing else run.
+"""The page as one HTML file with all scripts, styles and data inside.
 
-ES modules that import other files are not allowed from file://, one inline module is. So each module becomes a function that
-returns what it exports, in the order of the imports: named imports of relative paths, one to a line, no cycles.
+It loads nothing from elsewhere, and a content security policy with hashes allows only these scripts
+and styles.
+
+Browsers refuse ES modules that import other files from file://, but accept one inline module. Each
+module is therefore wrapped in a function that returns its exports, in the order of the imports. The
+modules must import by name, from relative paths, one import to a line, without cycles.
 """
 
 import base64
@@ -16,7 +20,7 @@ from typing import Literal, Protocol, runtime_checkable
 PAGE = Path(__file__).with_name("page")
 IMPORT = re.compile(r'^import \{([^}]*)\} from "([^"]+)";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
-Home = Literal["file", "server"]
+Origin = Literal["file", "server"]
 
 
 @runtime_checkable
@@ -35,7 +39,11 @@ def export_html(
     weights: bytes | None = None,
     film: bytes | None = None,
 ) -> str:
-    """A page that shows a trace, from disk and without a network."""
+    """Return a page that shows a trace and needs no server.
+
+    `weights` is a model from `pack_model`, with which the page can trace other texts; `film` is the
+    film of the training.
+    """
     data = [_data(trace.to_bytes(), 'id="trace"')]
     data += [_data(each.to_bytes(), 'class="branch"') for each in branches]
     if weights:
@@ -43,16 +51,22 @@ def export_html(
     return page_html("file", data, film)
 
 
-def page_html(kind: Home = "server", data: Sequence[str] = (), film: bytes | None = None) -> str:
-    """The page with its modules and style inside; without a trace it asks the server it came from."""
+def page_html(
+    origin: Origin = "server", data: Sequence[str] = (), film: bytes | None = None
+) -> str:
+    """Return the page with its scripts and styles inside.
+
+    `data` are the elements that hold traces and weights. A page without data requests a trace from
+    the server it came from.
+    """
     data = [*data, *([_data(film, 'id="film"')] if film else ())]
     script, style = bundle(), (PAGE / "page.css").read_text(encoding="utf-8")
-    connect = "self" if kind == "server" else "none"
+    connect = "self" if origin == "server" else "none"
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "
-        f"connect-src '{connect}'; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        f"img-src data: blob:; connect-src '{connect}'; base-uri 'none'; form-action 'none'"
     )
-    home = f'<script type="application/json" id="home">{json.dumps({"kind": kind})}</script>'
+    home = f'<script type="application/json" id="home">{json.dumps({"kind": origin})}</script>'
     page = (PAGE / "index.html").read_text(encoding="utf-8")
     charset = '<meta charset="utf-8">'
     parts = {
@@ -62,34 +76,37 @@ def page_html(kind: Home = "server", data: Sequence[str] = (), film: bytes | Non
         "<!-- data -->": "\n".join((home, *data)),
     }
     for old, new in parts.items():
-        assert page.count(old) == 1, f"index.html holds {old} once"
+        assert page.count(old) == 1, f"index.html must hold {old} once"
         page = page.replace(old, new)
     return page
 
 
 @cache
 def bundle() -> str:
-    """All modules as one, each in a scope of its own, what is imported before what imports it."""
-    made: dict[Path, str] = {}
+    """Return all modules as one script: each in its own scope, after those it imports."""
+    names: dict[Path, str] = {}  # the variable that holds the exports of a module
 
-    def add(path: Path, above: tuple[Path, ...]) -> str:
-        assert path not in above, f"{path.name} imports itself"
-        if path not in made:
-            source = path.read_text(encoding="utf-8")
-            names = {
-                other: add((path.parent / other).resolve(), (*above, path))
-                for _, other in IMPORT.findall(source)
-            }
-            body = IMPORT.sub(lambda found: f"const {{{found[1]}}} = {names[found[2]]};", source)
-            exported = ", ".join(EXPORT.findall(body))
-            assert f"module_{path.stem}" not in made.values(), f"two modules are named {path.stem}"
-            body = EXPORT.sub("", body)
-            assert not re.search(r"^(import|export)\b", body, re.MULTILINE), (
-                f"{path.name}: an import that is not named"
-            )
-            name = made[path] = f"module_{path.stem}"
-            parts.append(f"const {name} = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();\n")
-        return made[path]
+    def add(path: Path, importers: tuple[Path, ...]) -> str:
+        assert path not in importers, f"{path.name} imports itself"
+        if path in names:
+            return names[path]
+
+        source = path.read_text(encoding="utf-8")
+        imported = {
+            other: add((path.parent / other).resolve(), (*importers, path))
+            for _, other in IMPORT.findall(source)
+        }
+        body = IMPORT.sub(lambda found: f"const {{{found[1]}}} = {imported[found[2]]};", source)
+        exports = ", ".join(EXPORT.findall(body))
+        body = EXPORT.sub("", body)
+        rest = re.search(r"^(import|export)\b", body, re.MULTILINE)
+        assert rest is None, f"{path.name}: imports and exports must be named"
+
+        name = f"module_{path.stem}"
+        assert name not in names.values(), f"two modules are named {path.stem}"
+        names[path] = name
+        parts.append(f"const {name} = (() => {{\n{body}\nreturn {{ {exports} }};\n}})();\n")
+        return name
 
     parts: list[str] = []
     add((PAGE / "app.js").resolve(), ())

@@ -1,4 +1,4 @@
-"""A model as one file that a page can hold: float16 weights, and in the metadata all that reading and writing text takes."""
+"""A model packed for the page: float16 weights, with settings and vocabularies as metadata."""
 
 import json
 from typing import Any
@@ -13,20 +13,22 @@ from transduce.model_folder import ModelFolder
 from transduce.text.vocabulary import Vocabulary
 
 FORMAT = 1
-MAX_PARAMETERS = 8_000_000  # more make a page of more than about 21 MB
+MAX_PARAMETERS = 8_000_000  # a page of about 21 MB
 
 
 def pack_model(folder: ModelFolder) -> bytes:
-    """The weights under the names of model.safetensors; `transduce.model` in the metadata has settings and pieces as JSON.
+    """Return a safetensors file with the weights under their names in model.safetensors.
 
-    Pieces are `[piece, score]`, and `[piece, score, "byte"]`; their number is their id.
+    The metadata entry `transduce.model` is JSON with the settings and the vocabularies. The pieces
+    of a SentencePiece vocabulary are `[piece, score]` or `[piece, score, "byte"]`, in the order of
+    their ids. Raise UsageError for a model of more than `MAX_PARAMETERS`.
     """
     weights = weights_of(folder.model)
     n_parameters = sum(weight.numel() for weight in weights.values())
     if n_parameters > MAX_PARAMETERS:
         raise UsageError(
-            f"this model has {n_parameters / 1e6:.1f} million parameters, a page holds at most {MAX_PARAMETERS / 1e6:.0f} "
-            "million: leave out --with-model, or use transduce serve"
+            f"this model has {n_parameters / 1e6:.1f} million parameters, a page holds at most "
+            f"{MAX_PARAMETERS / 1e6:.0f} million; remove --with-model, or use transduce serve"
         )
     config, kind = folder.config, folder.config.text.kind
     about: dict[str, Any] = {
@@ -48,11 +50,11 @@ def pack_model(folder: ModelFolder) -> bytes:
 
 
 def _pieces(vocabulary: Vocabulary, kind: str) -> dict[str, Any]:
-    """A vocabulary as JSON."""
+    """Return a vocabulary as a JSON value."""
     reader = sentencepiece.SentencePieceProcessor(model_proto=vocabulary.model)
     listed = []
     for i in range(len(vocabulary)):
-        score = float(f"{reader.get_score(i):.9g}")  # nine digits tell float32 apart
+        score = float(f"{reader.get_score(i):.9g}")  # nine digits identify a float32
         entry: list[Any] = [reader.id_to_piece(i), score]
         listed.append([*entry, "byte"] if reader.is_byte(i) else entry)
     first = reader.encode("a", out_type=str)[0]

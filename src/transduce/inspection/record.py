@@ -1,4 +1,4 @@
-"""One pass with Eq. 1 spelled out, in which everything is recorded by name; and what follows from that."""
+"""Run one pass with Eq. 1 spelled out and record every tensor by name."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,11 +15,11 @@ from transduce.model.weights import shared_copy
 
 Model = Transformer | LanguageModel
 Record = Callable[[str, Tensor], None]
-MAX_NUMBERS = 1 << 24  # logits of texts with a hidden piece that are computed side by side
+MAX_LOGITS = 1 << 24  # in one batch of sources with a hidden token
 
 
 def heads_per_attention(model: Model) -> dict[str, int]:
-    """The attentions of a model by name, with their number of heads, in the order of Figure 1."""
+    """Return the number of heads of each attention, by name, in the order of Figure 1."""
     layers, n_heads = range(model.config.n_layers), model.config.n_heads
     stacks = (
         {"enc": ("self",), "dec": ("self", "cross")}
@@ -41,19 +41,23 @@ def remove_positions(model: Model) -> None:
 
 
 class NoPositions(torch.nn.Module):
-    """Positions that are not there."""
+    """Positional encodings that are all zero."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.d_model = d_model
 
     def forward(self, start: int, length: int) -> Tensor:
-        """Zeros."""
+        """Return zeros for positions start, start+1, ..."""
         return torch.zeros(length, self.d_model)
 
 
 def instrument(model: Model, edits: Sequence[Edit], record: Record | None) -> None:
-    """Spell attention out everywhere, with the edits; and record what every part reads and answers."""
+    """Replace every attention of a model, in place, by Eq. 1 spelled out with the edits.
+
+    If `record` is given, it receives the input and output of every sub-layer by name. Apply this to
+    a `shared_copy`, because the hooks stay.
+    """
     for stack, layers in _stacks(model).items():
         for i, layer in enumerate(layers):
             for part, name in (
@@ -77,7 +81,7 @@ def _stacks(model: Model) -> dict[str, Any]:
 
 
 def _tables(model: Model) -> dict[str, Any]:
-    """The embeddings, by the side that they read."""
+    """Return the embeddings by side: "src" and "tgt"."""
     if isinstance(model, LanguageModel):
         return {"tgt": model.embedding}
     return {"src": model.source_embedding, "tgt": model.target_embedding}
@@ -102,7 +106,7 @@ def _hook(at: str, sub: Any, norm: Any, record: Record) -> None:
 
 
 def compute_logits(model: Model, source: Sequence[int], target: Sequence[int]) -> Tensor:
-    """One pass over all positions: the logits of every step."""
+    """Run one pass over all positions and return the logits of every step."""
     if isinstance(model, LanguageModel):
         return model(torch.tensor([target]))[0]
     ids = torch.tensor([source])
@@ -116,7 +120,10 @@ def record_all(
     choose: Callable[[Tensor], list[int]],
     edits: Sequence[Edit],
 ) -> dict[str, Tensor]:
-    """Everything, by name. `choose` says what was written at each step, given the logits."""
+    """Run the model once and return all tensors of a trace by name.
+
+    `choose` returns the token written at each step, given the logits.
+    """
     tensors: dict[str, Tensor] = {}
 
     def keep(name: str, value: Tensor) -> None:
@@ -142,7 +149,7 @@ def record_all(
         if isinstance(model, Transformer):
             tensors["enc.out"] = model.encoder_norm(tensors[f"enc.{last}.ff.norm"])
     if isinstance(model, Transformer):
-        plain = shared_copy(model)
+        plain = shared_copy(model)  # the same model, without recording
         for module in plain.modules():
             module._forward_hooks.clear()
         instrument(plain, edits, None)
@@ -172,30 +179,38 @@ def _embeddings(
 def _occlusion(
     model: Transformer, source: Sequence[int], target: Sequence[int], chosen: Tensor, logits: Tensor
 ) -> Tensor:
-    """How much less likely each written piece gets when a source piece is hidden."""
-    n, columns = len(source), []
+    """Return the log-probability each written token loses when a source token is hidden.
+
+    Hidden means masked in every attention; gains are shown as zero.
+    """
+    n = len(source)
+    masks = ~torch.eye(n, dtype=torch.bool)  # row i hides source token i
+    n_batches = math.ceil(n * logits.numel() / MAX_LOGITS)
+    losses = []
     with torch.no_grad():
-        whole = torch.log_softmax(logits, dim=-1).gather(1, chosen[:, None])
-        for mask in torch.tensor_split(
-            ~torch.eye(n, dtype=torch.bool), -(-n * logits.numel() // MAX_NUMBERS)
-        ):
-            ids, targets = (torch.tensor([each]).expand(len(mask), -1) for each in (source, target))
-            hidden = torch.log_softmax(model(ids, mask, targets), dim=-1)
-            columns.append(
-                hidden.gather(2, chosen[None, :, None].expand(len(mask), -1, -1))[:, :, 0]
-            )
-        return (whole - torch.cat(columns).T).clamp(min=0)
+        complete = torch.log_softmax(logits, dim=-1).gather(1, chosen[:, None])
+        for mask in torch.tensor_split(masks, n_batches):
+            size = len(mask)
+            sources = torch.tensor([source]).expand(size, -1)
+            targets = torch.tensor([target]).expand(size, -1)
+            log_probs = torch.log_softmax(model(sources, mask, targets), dim=-1)
+            written = chosen[None, :, None].expand(size, -1, -1)
+            losses.append(log_probs.gather(2, written)[:, :, 0])
+        return (complete - torch.cat(losses).T).clamp(min=0)
 
 
 def _gradient(
     model: Transformer, source: Sequence[int], target: Sequence[int], chosen: Tensor
 ) -> Tensor:
-    """Gradient times input: how the log-probability of each written piece would follow the vector of each source piece."""
+    """Return gradient x input for each written token and each source token.
+
+    This is the gradient of the token's log-probability by the source vector, times that vector.
+    """
     leaf: list[Tensor] = []
 
     def replace_output(module: Any, given: Any, out: Tensor) -> Tensor | None:
         if leaf:
-            return None  # the target, where both share one embedding
+            return None  # the second call embeds the target, if both sides share one embedding
         leaf.append(out.detach().requires_grad_())
         return leaf[0]
 

@@ -1,4 +1,4 @@
-"""The time steps of an inference: what the decoder had read, what it thought, what it wrote."""
+"""The time steps of greedy decoding: tokens read, candidates, token written."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from transduce.decode.translator import Translator
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A piece that could come next, with its probability."""
+    """A possible next token and its probability."""
 
     piece: str
     probability: float
@@ -17,7 +17,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class TimeStep:
-    """One step: the pieces read so far, the piece written, and the likeliest candidates, best first."""
+    """One step: tokens read so far, token written, most probable candidates (best first)."""
 
     read: tuple[str, ...]
     written: str
@@ -25,22 +25,24 @@ class TimeStep:
 
 
 def time_steps(translator: Translator, text: str, n_candidates: int = 4) -> list[TimeStep]:
-    """Greedy inference one step at a time, from [SOS] to [EOS] or the maximum length. The encoder runs once (Figure 1)."""
+    """Decode a text greedily and return each step, from [SOS] to [EOS] or the maximum length.
+
+    The encoder runs once, the decoder once for each step (Figure 1). A source that is too long for
+    the model is truncated.
+    """
     vocabulary = translator.target_vocabulary
-    ids = translator.source_vocabulary.encode(translator.clean(text))[
-        : translator.max_source_tokens()
-    ]
+    ids = translator.source_vocabulary.encode(translator.clean(text))
+    source = SearchInput(tuple(ids[: translator.max_source_tokens()]))
+    options = TranslateOptions(translator.settings(beam=1))
+
     steps: list[TimeStep] = []
-    for moment in translator.torch_engine.stream(
-        SearchInput(tuple(ids)), TranslateOptions(translator.settings(beam=1))
-    ):
-        best = moment.log_probs[0, 0].topk(n_candidates)
+    for step in translator.torch_engine.stream(source, options):
+        best = step.log_probs[0, 0].topk(n_candidates)
         candidates = tuple(
             Candidate(vocabulary.token(i), p)
             for i, p in zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
         )
-        read = tuple(vocabulary.token(i) for i in moment.rows.prefixes[0].tolist())
-        steps.append(
-            TimeStep(read, vocabulary.token(int(moment.candidates.piece[0, 0])), candidates)
-        )
+        read = tuple(vocabulary.token(i) for i in step.rows.prefixes[0].tolist())
+        written = vocabulary.token(int(step.candidates.piece[0, 0]))
+        steps.append(TimeStep(read, written, candidates))
     return steps

@@ -1,4 +1,4 @@
-"""`transduce info`: the shape of a model and its parameters by part."""
+"""Summaries of models and presets for `transduce info`: shape, parameters, model card."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +13,12 @@ from transduce.model_folder import BUILTIN, load_model
 from transduce.presets import PAPER_MILLIONS
 from transduce.presets import preset as preset_settings
 
-PAPER_PIECES = 37_000  # "about 37000", section 5.1
+PAPER_VOCAB_SIZE = 37_000  # "about 37000", section 5.1
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A model in numbers: its shape, its parameters by part, and remarks."""
+    """Shape of a model, number of parameters of each part, and remarks."""
 
     name: str
     config: ModelConfig
@@ -26,7 +26,7 @@ class Description:
     remarks: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """Return a JSON value."""
         return {
             "name": self.name,
             "model": self.config.model_dump(),
@@ -36,12 +36,12 @@ class Description:
         }
 
     def as_text(self) -> str:
-        """For people."""
+        """Return a table for the terminal."""
         c = self.config
         lines = [
-            f"{self.name}: {c.kind}, {c.n_layers} layers, d_model {c.d_model}, d_ff {c.d_ff}, {c.n_heads} heads, "
-            f"d_k {c.key_size}, d_v {c.value_size}, dropout {c.dropout}, {c.norm}-norm, {c.positions} positions, "
-            f"{c.vocab_size:,} pieces",
+            f"{self.name}: {c.kind}, {c.n_layers} layers, d_model {c.d_model}, d_ff {c.d_ff}, "
+            f"{c.n_heads} heads, d_k {c.key_size}, d_v {c.value_size}, dropout {c.dropout}, "
+            f"{c.norm}-norm, {c.positions} positions, {c.vocab_size:,} tokens",
             *(f"  {part:<28} {count:>13,}" for part, count in self.parameters.items()),
             f"  {'total':<28} {sum(self.parameters.values()):>13,}",
             *self.remarks,
@@ -50,7 +50,7 @@ class Description:
 
 
 def describe_preset(name: str, vocab_size: int) -> Description:
-    """A preset with a vocabulary of so many pieces. No weight is allocated."""
+    """Describe a preset with a vocabulary of `vocab_size` tokens, without allocating weights."""
     config = resolve(preset_settings(name), {"model": {"vocab_size": vocab_size}}).model
     with torch.device("meta"):
         parameters = count_parameters(build(config))
@@ -61,21 +61,21 @@ def describe_preset(name: str, vocab_size: int) -> Description:
         needed = vocab_size + (printed * 1_000_000 - total) / config.d_model
         remarks = (
             f"Table 3 prints {printed} million for this row; here it is {total / 1e6:.1f}. "
-            f"The printed number would need a vocabulary of about {needed:,.0f} pieces.",
-            'The paper says "about 37000" (section 5.1); the rows of (B) and (C) all fit about 41,000, and big about 35,900.',
+            f"The printed number would need a vocabulary of about {needed:,.0f} tokens.",
+            'The paper says "about 37000" (section 5.1); the rows of (B) and (C) all fit '
+            "about 41,000, and big about 35,900.",
         )
     return Description(name, config, parameters, remarks)
 
 
 def describe_model(path: Path | None) -> Description:
-    """A trained model, with what its card tells."""
+    """Describe a trained model and its model card."""
     folder = load_model(path or BUILTIN)
     card = folder.card
-    remarks = [
-        f"vocabulary: {folder.config.text.kind}, {'joint' if folder.config.text.joint else 'one for each side'}"
-    ]
+    sides = "joint" if folder.config.text.joint else "one for each side"
+    remarks = [f"vocabulary: {folder.config.text.kind}, {sides}"]
     remarks += [
-        f"{key.replace('_', ' ')}: {_shown(value)}"
+        f"{key.replace('_', ' ')}: {_format(value)}"
         for key, value in card.items()
         if not isinstance(value, dict)
     ]
@@ -87,7 +87,7 @@ def describe_model(path: Path | None) -> Description:
     )
 
 
-def _shown(value: object) -> str:
+def _format(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,4 +1,4 @@
-"""Matrices and lists in the terminal: they fit its width, in colour where there is colour, in digits where there is none."""
+"""Matrices and lists for the terminal, within its width, with colors or digits."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -12,18 +12,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-# Orange, white, blue, as on the page: apart for every eye.
+# Orange, white, blue, as on the page; distinguishable with color blindness.
 LOW, MIDDLE, HIGH = (179, 88, 6), (247, 247, 247), (33, 102, 172)
-MAX_LABEL, MAX_ROW = (
-    12,
-    16,
-)  # columns of the terminal that a piece may take, and the name of a row
-BAR = 24
+MAX_COLUMN_LABEL, MAX_ROW_LABEL = 12, 16  # terminal cells
+BAR = 24  # terminal cells of a probability of 1
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A matrix with names for its rows and columns. A small one has a sign for each number, and no names above."""
+    """A matrix with labelled rows and columns. A small one shows one character for each number."""
 
     title: str
     rows: Sequence[str]
@@ -32,28 +29,28 @@ class Grid:
     is_small: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON, which knows no infinity."""
+        """Return a JSON value; infinity, which JSON lacks, becomes None."""
         values = [[x if math.isfinite(x) else None for x in row] for row in self.values]
         return {"title": self.title, "rows": self.rows, "columns": self.columns, "values": values}
 
     def text(self, width: int, has_color: bool) -> Text:
-        """As wide as the terminal at most; columns that do not fit follow below, of a small grid some are left out."""
+        """Draw the grid in `width` cells: more columns follow below, a small grid omits some."""
         finite = [x for row in self.values for x in row if math.isfinite(x)]
         is_share = all(0 <= x <= 1.001 for x in finite)
         most = 1.0 if is_share else max(map(abs, finite), default=0.0) or 1.0
-        label = min(MAX_ROW, max(map(cell_len, self.rows), default=0))
+        label = min(MAX_ROW_LABEL, max(map(cell_len, self.rows), default=0))
         text = Text(clean(self.title) + "\n", style="bold", no_wrap=True, overflow="crop")
         n_columns = len(self.values[0])
         if self.is_small:
-            n_pairs, n_fit = (
-                n_columns // 2,
-                max(2, (width - label - 1) // 2) // 2,
-            )  # sine and cosine stay together
+            # Select pairs of columns, because sine and cosine belong together.
+            n_pairs = n_columns // 2
+            n_fit = max(2, (width - label - 1) // 2) // 2
             pairs = [2 * (i * n_pairs // n_fit) for i in range(n_fit)] if n_fit < n_pairs else []
             blocks = [[i + j for i in pairs for j in (0, 1)] or list(range(n_columns))]
             widths = [2] * n_columns
             shown = [
-                ["" if has_color else sign(x / most, is_share) for x in row] for row in self.values
+                ["" if has_color else symbol(x / most, is_share) for x in row]
+                for row in self.values
             ]
         else:
             digits = min(6, max(1, 1 - math.floor(math.log10(most))))
@@ -62,7 +59,9 @@ class Grid:
                 for row in self.values
             ]
             least = max(len(x) for row in shown for x in row) + 1
-            widths = [max(least, min(MAX_LABEL, cell_len(name) + 1)) for name in self.columns]
+            widths = [
+                max(least, min(MAX_COLUMN_LABEL, cell_len(name) + 1)) for name in self.columns
+            ]
             if sum(widths) + label + 1 > width:
                 widths = [least] * n_columns
             blocks = [list(block) for block in fit(widths, width - label - 1)]
@@ -89,7 +88,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Rows of values under names; shares are drawn as bars in the column `bar`."""
+    """Rows of values under column names; probabilities of the column `bar` become bars."""
 
     title: str
     columns: Sequence[str]
@@ -97,11 +96,11 @@ class Listing:
     bar: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return a JSON value."""
         return {"title": self.title, "columns": self.columns, "rows": self.rows}
 
     def table(self) -> Table:
-        """For the terminal."""
+        """Return a table for the terminal."""
         table = Table(
             title=Text(clean(self.title), "bold"), title_justify="left", box=None, pad_edge=False
         )
@@ -111,7 +110,7 @@ class Listing:
         if self.bar:
             table.add_column()
         for row in self.rows:
-            cells = [Text(said(value)) for value in row]
+            cells = [Text(format_value(value)) for value in row]
             if self.bar:
                 cells.append(
                     Text("█" * round(BAR * row[list(self.columns).index(self.bar)]), "blue")
@@ -124,7 +123,7 @@ Element = Grid | Listing
 
 
 def show(parts: Iterable[Element], console: Console) -> None:
-    """Print parts one below the other, small grids without names side by side."""
+    """Print elements one below the other, and small grids without labels side by side."""
     has_color = console.color_system is not None and not console.no_color
     for is_tile, group in groupby(
         parts, key=lambda part: isinstance(part, Grid) and part.is_small and not part.rows
@@ -139,7 +138,7 @@ def show(parts: Iterable[Element], console: Console) -> None:
 
 
 def fit(widths: Sequence[int], width: int) -> Iterable[Sequence[int]]:
-    """Numbers of columns, in blocks that are no wider than asked."""
+    """Yield blocks of column indices, each at most `width` cells wide."""
     block: list[int] = []
     for i, each in enumerate(widths):
         if block and sum(widths[j] for j in block) + each > width:
@@ -150,27 +149,30 @@ def fit(widths: Sequence[int], width: int) -> Iterable[Sequence[int]]:
 
 
 def padded(text: str, width: int, side: str = ">") -> str:
-    """A text in so many cells, whatever its script; what is longer is cut."""
+    """Pad or truncate a text to `width` terminal cells. `side` is the alignment, "<" or ">"."""
     text = clean(text)
-    if cell_len(text) > width - (side == ">"):
-        text = set_cell_size(text, max(0, width - 1 - (side == ">"))) + "…"
-    return " " * (width - cell_len(text)) + text if side == ">" else set_cell_size(text, width)
+    gap = 1 if side == ">" else 0  # between two right-aligned columns
+    if cell_len(text) > width - gap:
+        text = set_cell_size(text, max(0, width - 1 - gap)) + "…"
+    if side == ">":
+        return " " * (width - cell_len(text)) + text
+    return set_cell_size(text, width)
 
 
 def clean(text: str) -> str:
-    """Nothing that would drive a terminal."""
+    """Replace control characters, which a terminal would interpret."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
-def sign(x: float, is_share: bool) -> str:
-    """A number as one character: tenths of a share, the direction of others."""
+def symbol(x: float, is_share: bool) -> str:
+    """Return one character for a number: tenths of a share, or the sign of other numbers."""
     if is_share:
         return str(min(9, int(10 * x + 0.5))) if x >= 0.05 else "."
     return "-" if x < -0.3 else "+" if x > 0.3 else "."
 
 
 def paint(x: float, is_share: bool) -> str:
-    """The style of a cell: from white to blue for shares, and from orange over white to blue."""
+    """Return the style of a cell: white to blue for shares, else orange over white to blue."""
     end = LOW if x < 0 and not is_share else HIGH
     strength = min(1.0, abs(x))
     r, g, b = (round(m + (e - m) * strength) for m, e in zip(MIDDLE, end, strict=True))
@@ -178,18 +180,24 @@ def paint(x: float, is_share: bool) -> str:
 
 
 def percent(p: float) -> str:
-    """A share of one with the digits that matter, as the page writes it."""
-    return (
-        "< 0.01 %"
-        if 0 < p < 1e-4
-        else f"{100 * p:.{0 if p >= 0.1 or p == 0 else 1 if p >= 0.01 else 2}f} %"
-    )
+    """Return a probability in percent with about two significant digits, as on the page."""
+    if 0 < p < 1e-4:
+        return "< 0.01 %"
+    if p >= 0.1 or p == 0:
+        digits = 0
+    elif p >= 0.01:
+        digits = 1
+    else:
+        digits = 2
+    return f"{100 * p:.{digits}f} %"
 
 
-def said(value: Any) -> str:
-    """A value of a listing as people read it: candidates are pairs of a piece and its probability."""
+def format_value(value: Any) -> str:
+    """Return a value of a listing as text. Candidates are pairs of a token and its probability."""
     if isinstance(value, list):
-        return "  ".join(f"{clean(piece)} {percent(p)}" for piece, p in value)
-    return (
-        "" if value is None else f"{value:.3f}" if isinstance(value, float) else clean(str(value))
-    )
+        return "  ".join(f"{clean(token)} {percent(p)}" for token, p in value)
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    return clean(str(value))

@@ -1,19 +1,24 @@
-"""A trace: everything a model computed for one text, by name, obtained by the fast search and then one pass with Eq. 1 spelled out.
+"""A trace: every tensor a model computes for one text, by name.
 
-For a causal decoder row t of that pass is time step t, so one pass serves all steps. Tensors, in the order of Figure 1
-(S source pieces with [EOS], T target pieces from [SOS] on, h heads):
-    src.emb  src.pos  src.x             [S, d_model]   embedding times sqrt(d_model), position, their sum; so is tgt.*
-    enc.0.self.in                       [S, d_model]   what the sub-layer read; also dec.0.self, dec.0.cross, enc.0.ff, dec.0.ff
-    enc.0.self.q .k .v                  [h, S, d_k]
-    enc.0.self.raw .weights             [h, S, S]      Q K^T, and its softmax; .scaled and .masked, between them, follow from raw
-    enc.0.self.heads                    [h, S, d_v]    weights times V
-    enc.0.self.out .add .norm           [S, d_model]   after W^O; plus the residual; normalised (pre-norm: the sum, as it is)
-    enc.0.self.wrote                    [h, S]         the length of what each head wrote into each position
-    enc.0.ff.hidden                     [S, d_ff]      after the ReLU; .out .add .norm as above
-    enc.out  dec.out                    [S, d_model]
-    logits                              [T, V]         and probs, which follows from it
-    lens.0                              [T, V]         logits if the decoder ended after this layer
-    align.attention .occlusion .gradient   [T, S]      three answers to "where did it look?"
+The text is first searched by the fast engine, then read once more in a single pass with Eq. 1
+spelled out. The decoder is causal, so row t of that pass is time step t and one pass covers all
+steps.
+
+Tensors, in the order of Figure 1 (S source tokens with [EOS], T target tokens from [SOS], h heads).
+The tensors of enc.0.self exist also for dec.0.self and dec.0.cross, and tgt.* corresponds to src.*:
+
+    src.emb .pos .x               [S, d_model]  embedding times sqrt(d_model), position, their sum
+    enc.0.self.in                 [S, d_model]  input of the sub-layer; also of enc.0.ff, dec.0.ff
+    enc.0.self.q .k .v            [h, S, d_k]
+    enc.0.self.raw .weights       [h, S, S]     Q K^T, and its softmax; .scaled, .masked are derived
+    enc.0.self.heads              [h, S, d_v]   weights times V
+    enc.0.self.out .add .norm     [S, d_model]  after W^O; plus the residual; normalized (post-norm)
+    enc.0.self.wrote              [h, S]        norm of what each head adds to each position
+    enc.0.ff.hidden               [S, d_ff]     after the ReLU; .out .add .norm as above
+    enc.out  dec.out              [S, d_model]
+    logits                        [T, V]        probs is derived
+    lens.0                        [T, V]        logits if the decoder ended after this layer
+    align.attention .occlusion .gradient  [T, S]   three measures of how target depends on source
 """
 
 import html
@@ -51,20 +56,24 @@ from transduce.text.normalize import LONE_SURROGATE, normalize
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
 FORMAT = 1
-MAX_PIECES = 128  # of a side
+MAX_TOKENS = 128  # on each side
 MAX_BYTES = 32 << 20  # of a file
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What a model computed for one text: tensors by name, and `meta`: pieces, steps, the beam tree, what was asked."""
+    """What a model computed for one text.
+
+    `tensors` are listed in the docstring of this module. `meta` holds the request, tokens, steps
+    and the tree of the search. `worker` made the trace; a trace loaded from a file has none.
+    """
 
     meta: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
     worker: Translator | Generator | None = field(default=None, repr=False, compare=False)
 
     def __getitem__(self, name: str) -> Tensor:
-        """A tensor by name: one that was recorded, or `scaled`, `masked` and `probs`, which follow from those."""
+        """Return a recorded tensor, or `scaled`, `masked` or `probs` derived from them."""
         if name in self.tensors:
             return self.tensors[name]
         place, _, last = name.rpartition(".")
@@ -72,32 +81,30 @@ class Trace:
             return torch.softmax(self.tensors["logits"].float(), dim=-1)
         if last in ("scaled", "masked") and f"{place}.raw" in self.tensors:
             raw = self.tensors[f"{place}.raw"].float()
-            scaled = raw / (
-                math.sqrt(self.tensors[f"{place}.q"].shape[-1]) if self.has("scale") else 1.0
-            )
+            d_k = self.tensors[f"{place}.q"].shape[-1]
+            scaled = raw / math.sqrt(d_k) if self.has("scale") else raw
             if last == "scaled" or not (is_causal(place) and self.has("mask")):
                 return scaled
-            return scaled.masked_fill(
-                torch.ones_like(scaled, dtype=torch.bool).triu(1), float("-inf")
-            )
-        raise KeyError(f"no tensor {name!r}; there are {', '.join(sorted(self.tensors))}")
+            is_later = torch.ones_like(scaled, dtype=torch.bool).triu(1)
+            return scaled.masked_fill(is_later, float("-inf"))
+        raise KeyError(f"no tensor {name!r}; known: {', '.join(sorted(self.tensors))}")
 
     def has(self, what: str) -> bool:
-        """Whether the model ran with its positions, scale or mask."""
+        """Return False if an edit removed `what`: "positions", "scale" or "mask"."""
         return all(edit["op"] != f"no_{what}" for edit in self.meta["edits"])
 
     def alignment(self) -> list[Link]:
-        """Which source words belong to which target words: pairs of numbers from 0."""
+        """Return the links between source words and target words, as pairs of indices from 0."""
         if "align.attention" not in self.tensors:
-            raise UsageError("a language model has no source: there is nothing to align with")
+            raise UsageError("a language model has no source; alignment needs a translation model")
         source, target = self.meta["source"]["words"][:-1], self.meta["target"]["words"][1:]
         return link_words(self.tensors["align.attention"], source, target)
 
     def edit(self, *edits: Edit) -> "Trace":
-        """The same text with interventions, on top of those there are."""
+        """Trace the same text with further edits, in addition to those of this trace."""
         if self.worker is None:
             raise UsageError(
-                "a trace that was loaded from a file has no model: make one with transduce.trace(...)"
+                "a trace loaded from a file has no model; make a new one with transduce.trace(...)"
             )
         return trace(
             self.worker,
@@ -107,7 +114,7 @@ class Trace:
         )
 
     def diff(self, other: "Trace") -> dict[str, float]:
-        """The largest difference of each tensor that both have; infinity where the shapes differ."""
+        """Return the largest difference of each common tensor; infinity if shapes differ."""
         found = {}
         for name in sorted(self.tensors.keys() & other.tensors.keys()):
             a, b = self.tensors[name].float(), other.tensors[name].float()
@@ -115,43 +122,45 @@ class Trace:
         return found
 
     def to_bytes(self) -> bytes:
-        """As a safetensors file: tensors in float16, `meta` as JSON in its metadata."""
+        """Return a safetensors file: tensors in float16, `meta` as JSON in its metadata."""
         content = save(
             {name: tensor.half().contiguous() for name, tensor in self.tensors.items()},
             {"transduce.trace": json.dumps(self.meta, ensure_ascii=False)},
         )
         if len(content) > MAX_BYTES:
             raise DataError(
-                f"a trace of {len(content) / 1e6:.0f} MB, at most {MAX_BYTES >> 20} are written: give a shorter text"
+                f"the trace has {len(content) / 1e6:.0f} MB, more than {MAX_BYTES >> 20} MB; "
+                "shorten the text"
             )
         return content
 
     def save(self, path: str | Path) -> None:
-        """Write it: `.safetensors`, or `.html` for the page that shows it."""
+        """Write the trace as `.safetensors`, or as an `.html` page that shows it."""
         path = Path(path)
         if path.suffix == ".html":
             replace_file(path, export_html(self).encode())
         elif path.suffix == ".safetensors":
             replace_file(path, self.to_bytes())
         else:
-            raise UsageError(f"a trace is saved as .safetensors or .html, not as {path.name}")
+            raise UsageError(f"cannot save a trace as {path.name!r}; use .safetensors or .html")
 
     def _repr_html_(self) -> str:
-        """In a notebook: the page, in a frame of its own."""
+        """Show the page in a notebook, in its own frame."""
         page, title = (
             html.escape(text, quote=True) for text in (export_html(self), self.meta["text"])
         )
-        return f'<iframe srcdoc="{page}" style="width:100%;height:800px;border:0" title="{title}"></iframe>'
+        style = "width:100%;height:800px;border:0"
+        return f'<iframe srcdoc="{page}" style="{style}" title="{title}"></iframe>'
 
 
 def load_trace(path: str | Path) -> Trace:
-    """A trace from its file."""
+    """Load a trace from a .safetensors file."""
     try:
         with safe_open(str(path), "pt") as file:
             meta = json.loads((file.metadata() or {}).get("transduce.trace", "null"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dictionary
     except FileNotFoundError:
-        raise MissingInputError(f"no trace {path}") from None
+        raise MissingInputError(f"{path} does not exist") from None
     except (SafetensorError, OSError, json.JSONDecodeError) as error:
         raise DataError(f"{path} cannot be read as a trace: {error}") from None
     if not isinstance(meta, dict) or meta.get("format") != FORMAT:
@@ -166,7 +175,11 @@ def trace(
     beam: int | None = None,
     edits: Sequence[Edit] = (),
 ) -> Trace:
-    """Look inside: translate a text (or let a language model read it) and keep everything that was computed."""
+    """Translate a text and record everything that is computed; a language model only reads it.
+
+    `beam` defaults to the setting of the model. See `edits.py` for the edits. Raise UsageError or
+    DataError if the text cannot be traced: blank, or longer than `MAX_TOKENS`.
+    """
     folder = worker.folder
     model = shared_copy(folder.model).eval()
     check_edits(edits, heads_per_attention(model), len(folder.target_vocabulary))
@@ -177,53 +190,57 @@ def trace(
     instrument(model, edits, None)
     source: list[int] = []
     tree: list[dict[str, Any]] = []
-    doubts: dict[str, Any] = {}
+    flags: dict[str, Any] = {}
     if isinstance(worker, Translator) and isinstance(model, Transformer):
         if len(worker.models) > 1 or worker.torch_engine.precision != "float32":
-            raise UsageError("one model is looked into at a time, in float32: load it by itself")
+            raise UsageError(
+                "a trace needs a single model in float32; load one model, without --precision"
+            )
         if not worker.clean(changed).strip():
-            raise UsageError("the text is blank: there is nothing to look into")
+            raise UsageError("the text is blank; give a text with at least one word")
         source = worker.source_vocabulary.encode(worker.clean(changed))
-        check_length(source, MAX_PIECES, "the text", worker.source_vocabulary)
+        check_length(source, MAX_TOKENS, "the text", worker.source_vocabulary)
         target, tree = search_with_tree(worker, model, source, beam, edits)
-        unseen, unknown = (
-            list(f(worker.clean(changed))) for f in (worker.unseen_words, worker.unknown_characters)
-        )
-        repeats = has_repetition(target) and not has_repetition(source)
-        doubts = {"doubts": {"unseen": unseen, "unknown": unknown, "repeats": repeats}}
+        flags = {
+            "doubts": {
+                "unseen": list(worker.unseen_words(worker.clean(changed))),
+                "unknown": list(worker.unknown_characters(worker.clean(changed))),
+                "repeats": has_repetition(target) and not has_repetition(source),
+            }
+        }
         source = [*source, EOS]
-        check_length(target, MAX_PIECES, "its translation", worker.target_vocabulary)
+        check_length(target, MAX_TOKENS, "its translation", worker.target_vocabulary)
     else:
-        assert isinstance(worker, Generator), "the other kind"
+        assert isinstance(worker, Generator), "a worker is a Translator or a Generator"
         if beam is not None or any(edit["op"] == "force" for edit in edits):
             raise UsageError(
-                "a language model reads the text and searches nothing: leave out the beam and 'force'"
+                "a language model is traced without search; remove the beam and 'force' edits"
             )
         target = worker.vocabulary.encode(normalize(changed, folder.config.text.normalization))
-        check_length(target, min(MAX_PIECES, worker.window - 1), "the text", worker.vocabulary)
+        check_length(target, min(MAX_TOKENS, worker.window - 1), "the text", worker.vocabulary)
     target = [SOS, *target]
     check_rows(edits, {"src": len(source), "tgt": len(target)})
 
     def choose(logits: Tensor) -> list[int]:
-        """What was written at each step: the next piece; at the end a translation has [EOS], a language model its likeliest."""
+        """Return the token written at each step; the last one is [EOS], or a prediction."""
         return [*target[1:], EOS if source else int(logits[-1].argmax())]
 
     tensors = record_all(model, source, target, choose, edits)
-    asked = {"text": text, "beam": beam, "edits": [dict(edit) for edit in edits], "tree": tree}
-    found = describe(folder, changed, source, target, choose(tensors["logits"]), tensors)
-    return Trace({"format": FORMAT, **asked, **doubts, **found}, tensors, worker)
+    request = {"text": text, "beam": beam, "edits": [dict(edit) for edit in edits], "tree": tree}
+    described = describe(folder, changed, source, target, choose(tensors["logits"]), tensors)
+    return Trace({"format": FORMAT, **request, **flags, **described}, tensors, worker)
 
 
 def check_length(ids: Sequence[int], most: int, what: str, vocabulary: Vocabulary) -> None:
-    """Refuse what is too long to be looked into."""
+    """Raise DataError if there are more than `most` tokens; `what` names the text."""
     if len(ids) > most:
         raise DataError(
-            f"{what} has {len(ids)} pieces, at most {most} can be looked into: it is too long from "
-            f"{vocabulary.decode(ids[most : most + 12])!r} on, give a shorter text"
+            f"{what} has {len(ids)} tokens, at most {most} can be traced; shorten it, "
+            f"the excess begins at {vocabulary.decode(ids[most : most + 12])!r}"
         )
 
 
 def trace_id(meta: Mapping[str, Any]) -> str:
-    """The name of a trace: follows from the model and from what was asked."""
-    asked = {name: meta[name] for name in ("text", "beam", "edits")}
-    return sha256(json.dumps([meta["model"]["fingerprint"], asked], sort_keys=True).encode())[:20]
+    """Return the id of a trace: a hash of the model and of the request."""
+    request = {name: meta[name] for name in ("text", "beam", "edits")}
+    return sha256(json.dumps([meta["model"]["fingerprint"], request], sort_keys=True).encode())[:20]

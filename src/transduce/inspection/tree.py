@@ -1,4 +1,4 @@
-"""What a search thought of: the translation it found, and the tree of all candidates, kept, ended and pruned."""
+"""Beam search recorded as a tree: every candidate, whether kept, ended or pruned."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,12 +21,12 @@ Node = dict[str, Any]
 
 
 class Prefixes(NamedTuple):
-    """The cache of a search that reads everything again at every step: what was written."""
+    """The cache of a search without a cache: the tokens so far, all read again at every step."""
 
     ids: Tensor
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> "Prefixes":
-        """Some rows."""
+        """Return the given rows."""
         return Prefixes(self.ids[rows])
 
 
@@ -37,31 +37,38 @@ def search_with_tree(
     beam: int | None,
     edits: Sequence[Edit],
 ) -> tuple[list[int], list[Node]]:
-    """The translation, and the tree. An edited model is searched without a cache, as it will be read."""
+    """Search the translation of `source`; return its token ids and the tree of the search.
+
+    Each "force" edit fixes the token of one step; the search then continues from there. With edits
+    the search runs without a cache, so that the edits act on all positions, as they do when the
+    result is recorded.
+    """
     options = TranslateOptions(worker.settings(beam))
     target: list[int] = []
     tree: list[Node] = []
     for forced in (None, *(edit for edit in edits if edit["op"] == "force")):
         if forced and forced["step"] > len(target):
             raise UsageError(
-                f"edit 'force': there is no step {forced['step']}, the last one is {len(target)}"
+                f"edit 'force': no step {forced['step']}; the last step is {len(target)}"
             )
         begin = (*target[: forced["step"]], forced["piece"]) if forced else ()
         if begin and begin[-1] == EOS:
             return list(begin[:-1]), tree
-        sentence = SearchInput(tuple(source), begin)
+        search_input = SearchInput(tuple(source), begin)
         if edits:
             with torch.inference_mode():
-                plan = worker.torch_engine.plan([sentence], options)
+                plan = worker.torch_engine.plan([search_input], options)
                 start = Prefixes(torch.empty(1, 0, dtype=torch.long))
-                moments = list(explore(_uncached(model, source), start, plan.limits, **plan.asked))
+                steps = list(
+                    explore(_uncached_step(model, source), start, plan.limits, **plan.asked)
+                )
         else:
-            moments = list(worker.torch_engine.stream(sentence, options))
-        target, tree = _grow(moments, worker.target_vocabulary, make_penalty(options.config))
+            steps = list(worker.torch_engine.stream(search_input, options))
+        target, tree = _build_tree(steps, worker.target_vocabulary, make_penalty(options.config))
     return target, tree
 
 
-def _uncached(
+def _uncached_step(
     model: Transformer, source: Sequence[int]
 ) -> Callable[[Tensor, Prefixes], tuple[Tensor, Prefixes]]:
     ids = torch.tensor([[*source, EOS]])
@@ -77,22 +84,23 @@ def _uncached(
     return step
 
 
-def _grow(
-    moments: Sequence[SearchStep], vocabulary: Vocabulary, penalty: Penalty
+def _build_tree(
+    steps: Sequence[SearchStep], vocabulary: Vocabulary, penalty: Penalty
 ) -> tuple[list[int], list[Node]]:
-    """For each candidate its parent, its piece, its scores, and whether it was kept, ended or pruned."""
+    """Return the best hypothesis and a node for each candidate: parent, token, scores, state."""
     nodes: list[Node] = []
-    rows, sums = [-1], [0.0]  # the node of each hypothesis, and its score
+    rows, sums = [-1], [0.0]  # node and score of each hypothesis
     ended: list[Any] = []
-    for step, moment in enumerate(moments):
-        beams, pieces, scores = (each[0].tolist() for each in moment.candidates)
-        ended += [hypothesis for _, hypothesis in moment.ended]
+    for step, found in enumerate(steps):
+        beams, pieces, scores = (each[0].tolist() for each in found.candidates)
+        ended += [hypothesis for _, hypothesis in found.ended]
         kept: list[int] = []
         for i, (beam, piece, score) in enumerate(zip(beams, pieces, scores, strict=True)):
             if not math.isfinite(score):
                 continue
-            is_kept = bool(moment.is_kept[0, i])
-            has_ended = piece == EOS and 2 * i < len(pieces)  # while it was among the best
+            is_kept = bool(found.is_kept[0, i])
+            # of 2 * beam candidates, only one among the best `beam` ends a hypothesis
+            has_ended = piece == EOS and 2 * i < len(pieces)
             nodes.append(
                 {
                     "parent": rows[beam],

@@ -1,6 +1,7 @@
-"""What of a trace is shown in the terminal: each view is a function from a trace to matrices and lists.
+"""Views of a trace for the terminal. Each view is a function from a trace to matrices and lists.
 
-For people layers, heads and time steps count from 1; in `Selection` and in names of tensors layers, heads and positions from 0.
+Titles count layers, heads and steps from 1. `Selection` and tensor names count layers and heads
+from 0.
 """
 
 import math
@@ -19,7 +20,7 @@ N_CANDIDATES = 3
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What of a trace is wanted; what is left out is chosen, or is all of it."""
+    """The part of a trace to show; None means all, or a default that depends on the view."""
 
     layer: int | None = None
     head: int | None = None
@@ -28,12 +29,12 @@ class Selection:
 
 
 def matrix(tensor: Tensor) -> list[list[float]]:
-    """Numbers, short enough to be read."""
+    """Return the numbers of a tensor, rounded to six digits."""
     return [[round(x, 6) for x in row] for row in tensor.float().tolist()]
 
 
 def tokens(trace: Trace, selection: Selection) -> list[Element]:
-    """The pieces of both sides, with ids and words; of the source also what is near."""
+    """Show the tokens of both sides with ids and words, and similar tokens of the source."""
     parts: list[Element] = []
     for side in [name for name in ("source", "target") if name in trace.meta]:
         has = trace.meta[side]
@@ -50,7 +51,7 @@ def tokens(trace: Trace, selection: Selection) -> list[Element]:
 
 
 def positions(trace: Trace, selection: Selection) -> list[Element]:
-    """The positional encodings (section 3.5)."""
+    """Show the positional encodings (section 3.5)."""
     side, name = ("source", "src.pos") if "source" in trace.meta else ("target", "tgt.pos")
     values = matrix(trace[name])
     columns = [str(i) for i in range(len(values[0]))]
@@ -66,15 +67,15 @@ def positions(trace: Trace, selection: Selection) -> list[Element]:
 
 
 def heads(trace: Trace, selection: Selection) -> list[Element]:
-    """The weights of all heads, of all layers, at a glance."""
+    """Show the attention weights of all heads of all layers."""
     model = trace.meta["model"]
-    at, rows, columns = place(trace, selection)
+    at, rows, columns = selected_attention(trace, selection)
     what = f"{name_of(at).partition(', ')[2]}, in tenths"
     found: list[Element] = [
         Listing(what, ["rows", "columns"], [[", ".join(rows), " ".join(columns)]])
     ]
     for layer in range(model["n_layers"]) if selection.layer is None else [selection.layer]:
-        at, _, columns = place(trace, Selection(layer, kind=selection.kind))
+        at, _, columns = selected_attention(trace, Selection(layer, kind=selection.kind))
         numbers = range(model["n_heads"]) if selection.head is None else [selection.head]
         each = {
             f"layer {layer + 1} head {h + 1}": matrix(trace[f"{at}.weights"][h]) for h in numbers
@@ -84,8 +85,8 @@ def heads(trace: Trace, selection: Selection) -> list[Element]:
 
 
 def scores(trace: Trace, selection: Selection) -> list[Element]:
-    """Eq. 1 of one head, stage by stage."""
-    at, rows, columns = place(trace, selection)
+    """Show each stage of Eq. 1 for one head."""
+    at, rows, columns = selected_attention(trace, selection)
     h = selection.head or 0
     names = {
         "raw": "Q K^T",
@@ -109,23 +110,23 @@ def scores(trace: Trace, selection: Selection) -> list[Element]:
 
 
 def alignment(trace: Trace, selection: Selection) -> list[Element]:
-    """Three answers to the question where it looked, for each piece written."""
+    """Show three measures of how each written token depends on the source."""
     if "source" not in trace.meta:
-        raise UsageError("a language model has no source: there is nothing to align with")
-    said = {
+        raise UsageError("a language model has no source; alignment needs a translation model")
+    titles = {
         "attention": "cross-attention, mean of the heads, in hundredths",
-        "occlusion": "log-probability lost when a source piece is hidden",
+        "occlusion": "log-probability lost when a source token is hidden",
         "gradient": "gradient x input",
     }
     columns = trace.meta["source"]["pieces"]
     return [
         Grid(f"{what} (align.{name})", written(trace), columns, matrix(trace[f"align.{name}"]))
-        for name, what in said.items()
+        for name, what in titles.items()
     ]
 
 
 def probs(trace: Trace, selection: Selection) -> list[Element]:
-    """The likeliest pieces of a time step, or of each."""
+    """Show the most probable tokens of one step, or of each."""
     names = ["piece", "id", "logit", "probability"]
     tops = [[[p, i, logit, x] for i, p, logit, x in step["top"]] for step in trace.meta["steps"]]
     return [
@@ -136,26 +137,28 @@ def probs(trace: Trace, selection: Selection) -> list[Element]:
 
 
 def beam(trace: Trace, selection: Selection) -> list[Element]:
-    """The tree of the search: each candidate below the one it continues."""
+    """Show the tree of the search: each candidate below the one it continues."""
     tree = trace.meta["tree"]
     if not tree:
-        raise UsageError("a language model searches nothing: there is no beam")
-    below: dict[int, list[int]] = {}
+        raise UsageError(
+            "a language model is traced without search; --view beam needs a translation model"
+        )
+    children: dict[int, list[int]] = {}
     for number, node in enumerate(tree):
-        below.setdefault(node["parent"], []).append(number)
+        children.setdefault(node["parent"], []).append(number)
     names = ["piece", "log_prob", "score", "normalised", "state"]
     rows: list[list[Any]] = []
-    stack = [(number, 0) for number in reversed(below[-1])]
+    stack = [(number, 0) for number in reversed(children[-1])]
     while stack:
         number, depth = stack.pop()
         node = tree[number]
         rows.append(["  " * depth + node["piece"], *(node[name] for name in names[1:])])
-        stack += [(child, depth + 1) for child in reversed(below.get(number, []))]
+        stack += [(child, depth + 1) for child in reversed(children.get(number, []))]
     return [Listing("the search: scores are log-probabilities", names, rows)]
 
 
 def steps(trace: Trace, selection: Selection) -> list[Element]:
-    """What was read, written and thought of at each time step."""
+    """Show the tokens read, the token written and the candidates of each step."""
     read = trace.meta["target"]["pieces"]
     best = [[[p, x] for _, p, _, x in step["top"][:N_CANDIDATES]] for step in trace.meta["steps"]]
     rows = [
@@ -163,12 +166,13 @@ def steps(trace: Trace, selection: Selection) -> list[Element]:
         for t, (step, piece) in enumerate(zip(trace.meta["steps"], written(trace), strict=True))
         if selection.step in (None, t + 1)
     ]
-    title = f"{trace.meta.get('source', trace.meta['target'])['text']} -> {trace.meta['target']['text']}"
+    read_text = trace.meta.get("source", trace.meta["target"])["text"]
+    title = f"{read_text} -> {trace.meta['target']['text']}"
     return [Listing(title, ["step", "read", "written", "candidates", "bits"], rows)]
 
 
 def layers(trace: Trace, selection: Selection) -> list[Element]:
-    """What would be written if the decoder ended after each layer."""
+    """Show the prediction if the decoder ended after each layer."""
     vocabulary, n_layers = trace.meta["vocabulary"], trace.meta["model"]["n_layers"]
     best = [trace[f"lens.{i}"].float().softmax(dim=-1).max(dim=-1) for i in range(n_layers)]
     rows = [
@@ -190,38 +194,53 @@ def layers(trace: Trace, selection: Selection) -> list[Element]:
 
 
 def why(trace: Trace, selection: Selection) -> list[Element]:
-    """Why each piece was written, in words made of the numbers."""
-    rows = []
-    for t, piece in enumerate(written(trace)):
-        probs, line = trace["probs"][t], ""
-        mine = trace.meta["steps"][t]["chosen"]
-        other = next(i for i in probs.topk(2).indices.tolist() if i != mine)
-        if "source" in trace.meta:
-            source = trace.meta["source"]["pieces"]
-            looked, harm = trace["align.attention"][t], trace["align.occlusion"][t]
-            less = float(f"{harm.max().exp():.2g}")
-            line += f'it looked {percent(float(looked.max()))} at "{source[looked.argmax()]}"; hiding "{source[harm.argmax()]}" '
-            line += f'makes "{piece}" {less:,.{0 if less >= 10 else 1}f} times less likely; '
-        line += f'"{piece}" got {percent(float(probs[mine]))}, "{trace.meta["vocabulary"][other]}" {percent(float(probs[other]))}'
-        rows.append([t + 1, line])
-    return [
-        Listing(
-            "why", ["step", "because"], [row for row in rows if selection.step in (None, row[0])]
-        )
+    """Explain each written token by attention, occlusion and probability."""
+    rows = [
+        [t + 1, _reason(trace, t, token)]
+        for t, token in enumerate(written(trace))
+        if selection.step in (None, t + 1)
     ]
+    return [Listing("why", ["step", "because"], rows)]
+
+
+def _reason(trace: Trace, t: int, token: str) -> str:
+    parts = []
+    if "source" in trace.meta:
+        source = trace.meta["source"]["pieces"]
+        attention, loss = trace["align.attention"][t], trace["align.occlusion"][t]
+        factor = float(f"{loss.max().exp():.2g}")
+        digits = 0 if factor >= 10 else 1
+        parts.append(
+            f'it looked {percent(float(attention.max()))} at "{source[attention.argmax()]}"'
+        )
+        parts.append(
+            f'hiding "{source[loss.argmax()]}" makes "{token}" '
+            f"{factor:,.{digits}f} times less likely"
+        )
+
+    probs = trace["probs"][t]
+    chosen = trace.meta["steps"][t]["chosen"]
+    other = next(i for i in probs.topk(2).indices.tolist() if i != chosen)
+    parts.append(
+        f'"{token}" got {percent(float(probs[chosen]))}, '
+        f'"{trace.meta["vocabulary"][other]}" {percent(float(probs[other]))}'
+    )
+    return "; ".join(parts)
 
 
 def written(trace: Trace) -> list[str]:
-    """The piece that each step wrote."""
+    """Return the token written at each step."""
     return [trace.meta["vocabulary"][step["chosen"]] for step in trace.meta["steps"]]
 
 
-def place(trace: Trace, selection: Selection) -> tuple[str, list[str], list[str]]:
-    """The attention that is meant, and the names of its queries and keys."""
+def selected_attention(trace: Trace, selection: Selection) -> tuple[str, list[str], list[str]]:
+    """Return the selected attention and the labels of its queries and keys."""
     model = trace.meta["model"]
     kind = selection.kind or ("cross" if "source" in trace.meta else "self")
     if "source" not in trace.meta and kind != "self":
-        raise UsageError(f"--kind {kind}: a language model has self-attention only")
+        raise UsageError(
+            f"--kind {kind}: a language model has only self-attention; use --kind self"
+        )
     layer = selection.layer
     if layer is None:
         layer = model["alignment_layer"] if kind == "cross" else model["n_layers"] - 1
@@ -235,7 +254,7 @@ def place(trace: Trace, selection: Selection) -> tuple[str, list[str], list[str]
 
 
 def name_of(at: str, head: int | None = None) -> str:
-    """A head as people call it: `decoder layer 2, cross-attention, head 3`."""
+    """Return the name of an attention or head: "decoder layer 2, cross-attention, head 3"."""
     stack, layer, kind = at.replace("enc", "encoder").replace("dec", "decoder").split(".")
     part = {"decoder self": "masked self-attention"}.get(f"{stack} {kind}", f"{kind}-attention")
     return f"{stack} layer {int(layer) + 1}, {part}{'' if head is None else f', head {head + 1}'}"
@@ -243,12 +262,21 @@ def name_of(at: str, head: int | None = None) -> str:
 
 View = Callable[[Trace, Selection], list[Element]]
 VIEWS: dict[str, View] = {
-    each.__name__: each for each in (tokens, positions, heads, scores, alignment, probs, beam, steps, layers, why)
-}  # fmt: skip
+    "tokens": tokens,
+    "positions": positions,
+    "heads": heads,
+    "scores": scores,
+    "alignment": alignment,
+    "probs": probs,
+    "beam": beam,
+    "steps": steps,
+    "layers": layers,
+    "why": why,
+}
 
 
 def build_view(trace: Trace, view: str, selection: Selection) -> list[Element]:
-    """A view of a trace; what the model does not have is refused."""
+    """Return the elements of a view; raise UsageError if the selection is out of range."""
     model = trace.meta["model"]
     counts = {
         "layer": (0, model["n_layers"]),
@@ -258,5 +286,7 @@ def build_view(trace: Trace, view: str, selection: Selection) -> list[Element]:
     for name, (first, n) in counts.items():
         given = getattr(selection, name)
         if given is not None and not first <= given < first + n:
-            raise UsageError(f"--{name} {given}: here they go from {first} to {first + n - 1}")
+            raise UsageError(
+                f"--{name} {given} is out of range; expected {first} to {first + n - 1}"
+            )
     return VIEWS[view](trace, selection)

@@ -602,22 +602,22 @@ class PageModel {
   checkEdits(edits) {
     const places = this.places();
     const h = this.config.n_heads;
-    if (edits.length > MOST_EDITS) throw new Error(`${edits.length} edits, at most ${MOST_EDITS} are made together`);
+    if (edits.length > MOST_EDITS) throw new Error(`${edits.length} edits; at most ${MOST_EDITS} can be combined`);
     for (const edit of edits) {
       const wanted = Object.hasOwn(EDIT_FIELDS, edit.op) ? EDIT_FIELDS[edit.op] : null;
       if (wanted === null) throw new Error(`unknown edit '${edit.op}'; known: ${Object.keys(EDIT_FIELDS).join(", ")}`);
       for (const [name, type] of Object.entries(wanted)) {
-        if (!IS_OF_TYPE[type](edit[name])) throw new Error(`edit '${edit.op}': ${name} is ${edit[name]}, wanted ${type}`);
+        if (!IS_OF_TYPE[type](edit[name])) throw new Error(`edit '${edit.op}': ${name} is ${edit[name]}, expected ${type}`);
       }
       const more = Object.keys(edit).sort().find((name) => name !== "op" && !Object.hasOwn(wanted, name));
-      if (more !== undefined) throw new Error(`edit '${edit.op}' has no '${more}'`);
-      if ("at" in wanted && !places.includes(edit.at)) throw new Error(`no attention '${edit.at}' in this model; there are ${places.join(", ")}`);
+      if (more !== undefined) throw new Error(`edit '${edit.op}' has no field '${more}'`);
+      if ("at" in wanted && !places.includes(edit.at)) throw new Error(`no attention '${edit.at}' in this model; known: ${places.join(", ")}`);
       if ("at" in wanted && !(edit.head >= 0 && edit.head < h)) throw new Error(`${edit.at} has heads 0 to ${h - 1}, not ${edit.head}`);
       if (edit.op === "force" && !(edit.step >= 0 && edit.piece >= 0 && edit.piece < this.target.size)) {
-        throw new Error(`edit 'force': step ${edit.step}, piece ${edit.piece}: no such step or piece`);
+        throw new Error(`edit 'force': no step ${edit.step} or no token ${edit.piece}`);
       }
       if (edit.op === "row" && edit.values.length > MOST_KEYS) {
-        throw new Error(`edit 'row': ${edit.values.length} values, there are never more than ${MOST_KEYS} keys`);
+        throw new Error(`edit 'row': ${edit.values.length} values; there are at most ${MOST_KEYS} keys`);
       }
       if (edit.op === "row" && !edit.values.every(Number.isFinite)) {
         throw new Error("edit 'row': values must be finite numbers, one for each key");
@@ -630,7 +630,7 @@ class PageModel {
     for (const { at, row, values } of edits.filter((edit) => edit.op === "row")) {
       const nRows = at.startsWith("enc") ? nSource : nTarget;
       if (!(row >= 0 && row < nRows)) throw new Error(`edit 'row': ${at} has rows 0 to ${nRows - 1}, not ${row}`);
-      if (values.length !== nSource && !isCausal(at)) throw new Error(`edit 'row': ${values.length} values, ${at} has ${nSource} keys`);
+      if (values.length !== nSource && !isCausal(at)) throw new Error(`edit 'row': ${values.length} values, but ${at} has ${nSource} keys`);
     }
   }
 
@@ -640,7 +640,7 @@ class PageModel {
     const words = splitWords(text);
     for (const edit of asked) {
       if (!(edit.word >= 0 && edit.word < words.length)) {
-        throw new Error(`edit 'replace': there is no word ${edit.word}, the text has ${words.length}`);
+        throw new Error(`edit 'replace': no word ${edit.word}; the text has ${words.length} words`);
       }
       words[edit.word] = edit.with;
     }
@@ -650,14 +650,16 @@ class PageModel {
   checkLength(ids, most, what, pieces) {
     if (ids.length <= most) return;
     const rest = pieces.decode(ids.slice(most, most + 12));
-    throw new Error(`${what} has ${ids.length} pieces, at most ${most} can be looked into: it is too long from '${rest}' on, give a shorter text`);
+    throw new Error(
+      `${what} has ${ids.length} tokens, at most ${most} can be traced; shorten it, the excess begins at '${rest}'`,
+    );
   }
 
   /** The target of an edited search: pieces that are forced come one after the other, and what follows each is searched anew. */
   searchEdited(run, source, beam) {
     let { target, tree } = this.search(run, source, beam, []);
     for (const edit of run.edits.filter((each) => each.op === "force")) {
-      if (edit.step > target.length) throw new Error(`edit 'force': there is no step ${edit.step}, the last one is ${target.length}`);
+      if (edit.step > target.length) throw new Error(`edit 'force': no step ${edit.step}; the last step is ${target.length}`);
       const begin = [...target.slice(0, edit.step), edit.piece];
       if (edit.piece === EOS_ID) return { target: begin.slice(0, -1), tree };
       ({ target, tree } = this.search(run, source, beam, begin));
@@ -676,7 +678,7 @@ class PageModel {
     let target = [];
     let tree = [];
     if (this.isTranslator) {
-      if (isBlank(cleaned)) throw new Error("the text is blank: there is nothing to look into");
+      if (isBlank(cleaned)) throw new Error("the text is blank; give a text with at least one word");
       const source = this.source.encode(cleaned);
       this.checkLength(source, MOST_TRACED, "the text", this.source);
       ({ target, tree } = this.searchEdited(run, source, beam ?? this.about.decode.beam));
@@ -684,7 +686,7 @@ class PageModel {
       sourceIds = [...source, EOS_ID];
     } else {
       if (beam !== null || edits.some((edit) => edit.op === "force")) {
-        throw new Error("a language model reads the text and searches nothing: leave out the beam and 'force'");
+        throw new Error("a language model is traced without search; remove the beam and 'force' edits");
       }
       target = this.target.encode(cleaned);
       this.checkLength(target, Math.min(MOST_TRACED, this.config.window - 1), "the text", this.target);
