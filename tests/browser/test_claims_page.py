@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from transduce.claims import Result, claims
+from transduce.claims import claims
+from transduce.claims.claim import Result
 from transduce.claims.lab import Lab
 from transduce.claims.page import claims_page
 

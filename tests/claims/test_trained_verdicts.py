@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from transduce.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, Result, claims
-from transduce.claims.lab import Exam, Lab
+from transduce.claims import claims
+from transduce.claims.claim import IN_PART, INCONCLUSIVE, REFUTED, SHOWN, Result
+from transduce.claims.lab import Evaluation, Lab
 
 UNTRAINED = 0.02  # of the steps: models that have learnt nothing yet
 TRAINED = [name for name, claim in claims().items() if not claim.is_fast]
@@ -29,18 +30,18 @@ def lab() -> Lab:
 )
 def test_models_that_have_learnt_nothing_show_nothing(name: str, untrained: Lab) -> None:
     result = claims()[name].run(untrained, seeds=(1,))
-    assert result.verdict == NOT_HERE
+    assert result.verdict == INCONCLUSIVE
     assert all(len(row) == len(result.headers) for row in result.rows)
 
 
 def test_one_letter_cannot_tell_an_lstm_from_a_transformer_that_learnt_nothing(
     untrained: Lab,
 ) -> None:
-    assert claims()["recall"].run(untrained, lengths=(2, 3)).verdict == NOT_HERE
+    assert claims()["recall"].run(untrained, lengths=(2, 3)).verdict == INCONCLUSIVE
 
 
 def test_heads_that_learnt_nothing_do_not_resolve_anything(untrained: Lab) -> None:
-    assert claims()["resolution"].run(untrained).verdict == NOT_HERE
+    assert claims()["resolution"].run(untrained).verdict == INCONCLUSIVE
 
 
 def test_a_beam_of_one_finds_nothing_better(untrained: Lab) -> None:
@@ -72,7 +73,7 @@ def test_a_beam_helps_in_full_if_a_coin_would_not_gain_as_much(
         (1.0, 0.1, 0.1, SHOWN),
         (1.0, 0.1, 0.7, IN_PART),
         (1.0, 1.0, 1.0, REFUTED),
-        (0.5, 0.1, 0.1, NOT_HERE),
+        (0.5, 0.1, 0.1, INCONCLUSIVE),
     ],
 )
 def test_what_more_training_brings_back_was_not_lost(
@@ -95,9 +96,15 @@ def test_where_the_control_has_not_learnt_the_rate_may_be_the_trouble(
     untrained: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warmup = import_module("transduce.claims.warmup")
-    exams = [[Exam(0.1, 1.0, 1.0)], [Exam(3.0, 0.2, 0.0)], [Exam(1.0, 0.5, 0.02)]]
+    evaluations = [
+        [Evaluation(0.1, 1.0, 1.0)],
+        [Evaluation(3.0, 0.2, 0.0)],
+        [Evaluation(1.0, 0.5, 0.02)],
+    ]
     monkeypatch.setattr(
-        warmup, "train_each", lambda lab, variants, seeds: dict(zip(variants, exams, strict=True))
+        warmup,
+        "train_each",
+        lambda lab, variants, seeds: dict(zip(variants, evaluations, strict=True)),
     )
     result = claims()["warmup"].run(untrained)
     assert result.verdict == IN_PART
@@ -108,7 +115,7 @@ def test_where_the_control_has_not_learnt_the_rate_may_be_the_trouble(
 
 def test_averages_of_models_that_are_all_alike_are_no_better() -> None:
     lab = Lab(effort=0.25)
-    assert claims()["averaging"].run(lab, seeds=(1,), averaged=False).verdict == NOT_HERE
+    assert claims()["averaging"].run(lab, seeds=(1,), averaged=False).verdict == INCONCLUSIVE
 
 
 def feed(
@@ -122,12 +129,12 @@ def feed(
 
     def train_each(
         lab: Lab, variants: Mapping[str, Any], seeds: Sequence[int], **common: Any
-    ) -> dict[str, list[Exam]]:
+    ) -> dict[str, list[Evaluation]]:
         found = {}
         for variant, row in zip(variants, losses, strict=True):
             right = exact.get(variant.replace(" ", "_").replace(".", ""), [0.5] * len(row))
             found[variant] = [
-                Exam(loss, 1.0, share) for loss, share in zip(row, right, strict=True)
+                Evaluation(loss, 1.0, share) for loss, share in zip(row, right, strict=True)
             ]
         return found
 
@@ -143,15 +150,15 @@ LOW, MIDDLE, HIGH = [0.1, 0.2, 0.3], [0.25, 0.35, 0.45], [0.5, 0.6, 0.7]
     [
         ("heads", [HIGH, LOW, LOW, HIGH], SHOWN),
         ("heads", [MIDDLE, LOW, LOW, HIGH], IN_PART),
-        ("heads", [LOW, MIDDLE, LOW, MIDDLE], NOT_HERE),
+        ("heads", [LOW, MIDDLE, LOW, MIDDLE], INCONCLUSIVE),
         ("heads", [LOW, HIGH, HIGH, HIGH], REFUTED),
         ("key_size", [LOW, HIGH, HIGH, HIGH], SHOWN),
         ("key_size", [LOW, MIDDLE, HIGH, HIGH], IN_PART),
-        ("key_size", [LOW, MIDDLE, LOW, MIDDLE], NOT_HERE),
+        ("key_size", [LOW, MIDDLE, LOW, MIDDLE], INCONCLUSIVE),
         ("key_size", [HIGH, MIDDLE, LOW, HIGH], REFUTED),
         ("depth_width", [MIDDLE, HIGH, HIGH, HIGH, [0.1], [0.1], [0.1]], SHOWN),
         ("depth_width", [MIDDLE, HIGH, HIGH, LOW, LOW, LOW, LOW], IN_PART),
-        ("depth_width", [MIDDLE, LOW, LOW, LOW, LOW, LOW, LOW], NOT_HERE),
+        ("depth_width", [MIDDLE, LOW, LOW, LOW, LOW, LOW, LOW], INCONCLUSIVE),
         ("depth_width", [MIDDLE, [0.1], LOW, LOW, LOW, LOW, LOW], REFUTED),
     ],
 )
@@ -166,11 +173,11 @@ def test_a_verdict_follows_from_what_every_seed_shows(
     [
         ("warmup", [LOW, [0.9], LOW], SHOWN),
         ("warmup", [LOW, HIGH, HIGH], IN_PART),
-        ("warmup", [LOW, MIDDLE, LOW], NOT_HERE),
+        ("warmup", [LOW, MIDDLE, LOW], INCONCLUSIVE),
         ("warmup", [HIGH, LOW, LOW], REFUTED),
         ("residuals", [LOW, HIGH, HIGH], SHOWN),
         ("residuals", [LOW, MIDDLE, HIGH], IN_PART),
-        ("residuals", [LOW, MIDDLE, MIDDLE], NOT_HERE),
+        ("residuals", [LOW, MIDDLE, MIDDLE], INCONCLUSIVE),
         ("residuals", [HIGH, LOW, HIGH], REFUTED),
     ],
 )
@@ -189,7 +196,7 @@ def test_dropout_and_smoothing_are_judged_apart(lab: Lab, monkeypatch: pytest.Mo
     name = "regularisation"
     assert feed(monkeypatch, lab, name, [MIDDLE, [0.1] * 3, LOW, HIGH], **more).verdict == SHOWN
     assert feed(monkeypatch, lab, name, [MIDDLE, [0.1] * 3, LOW, HIGH]).verdict == IN_PART
-    assert feed(monkeypatch, lab, name, [MIDDLE, MIDDLE, MIDDLE, MIDDLE]).verdict == NOT_HERE
+    assert feed(monkeypatch, lab, name, [MIDDLE, MIDDLE, MIDDLE, MIDDLE]).verdict == INCONCLUSIVE
     assert (
         feed(monkeypatch, lab, name, [MIDDLE, HIGH, HIGH, LOW[:2] + LOW[:1]], **less).verdict
         == REFUTED
@@ -199,11 +206,11 @@ def test_dropout_and_smoothing_are_judged_apart(lab: Lab, monkeypatch: pytest.Mo
 SLOW: dict[str, tuple[dict[str, Any], str]] = {  # the cause taken away, and the verdict
     "resolution": ({"wanted": (1,)}, REFUTED),
     "positions": ({"sinusoidal": False, "seeds": (1, 2)}, REFUTED),
-    "key_size": ({"sizes": (8,), "seeds": (1, 2)}, NOT_HERE),
-    "depth_width": ({"is_size_changed": False, "seeds": (1, 2)}, NOT_HERE),
-    "regularisation": ({"is_changed": False, "seeds": (1, 2)}, NOT_HERE),
-    "residuals": ({"removed": False, "seeds": (1,)}, NOT_HERE),
-    "averaging": ({"averaged": False}, NOT_HERE),
+    "key_size": ({"sizes": (8,), "seeds": (1, 2)}, INCONCLUSIVE),
+    "depth_width": ({"is_size_changed": False, "seeds": (1, 2)}, INCONCLUSIVE),
+    "regularisation": ({"is_changed": False, "seeds": (1, 2)}, INCONCLUSIVE),
+    "residuals": ({"removed": False, "seeds": (1,)}, INCONCLUSIVE),
+    "averaging": ({"averaged": False}, INCONCLUSIVE),
     "recall": ({"both_attend": True, "lengths": (2, 8)}, REFUTED),
 }
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from transduce.claims import IN_PART, NOT_HERE, REFUTED, SHOWN, VERDICTS, claims
-from transduce.claims.lab import Lab, apart
+from transduce.claims import claims
+from transduce.claims.claim import IN_PART, INCONCLUSIVE, REFUTED, SHOWN, VERDICTS
+from transduce.claims.lab import Lab, is_clearly_lower
 
 # The arguments that make an experiment small, and what it says as it is and with a cause or a control taken away.
 FLIPS: dict[str, tuple[dict[str, Any], list[tuple[dict[str, Any], str]]]] = {
@@ -14,42 +15,53 @@ FLIPS: dict[str, tuple[dict[str, Any], list[tuple[dict[str, Any], str]]]] = {
         [
             ({}, SHOWN),
             ({"order_counts": True}, REFUTED),
-            ({"control_knows_order": False}, NOT_HERE),
+            ({"control_knows_order": False}, INCONCLUSIVE),
         ],
     ),
     "no_parameters": (
         {"n_sentences": 100},
-        [({}, SHOWN), ({"meaningful": False}, REFUTED), ({"control_meaningful": True}, NOT_HERE)],
+        [
+            ({}, SHOWN),
+            ({"meaningful": False}, REFUTED),
+            ({"control_meaningful": True}, INCONCLUSIVE),
+        ],
     ),
     "causal_mask": (
         {},
-        [({}, SHOWN), ({"mask": False}, REFUTED), ({"control_mask": True}, NOT_HERE)],
+        [({}, SHOWN), ({"mask": False}, REFUTED), ({"control_mask": True}, INCONCLUSIVE)],
     ),
     "scale": (
         {},
-        [({}, SHOWN), ({"scaled": False}, REFUTED), ({"control_scaled": True}, NOT_HERE)],
+        [({}, SHOWN), ({"scaled": False}, REFUTED), ({"control_scaled": True}, INCONCLUSIVE)],
     ),
-    "path_length": ({}, [({}, SHOWN), ({"window": 3}, REFUTED), ({"recurrent": False}, NOT_HERE)]),
+    "path_length": (
+        {},
+        [({}, SHOWN), ({"window": 3}, REFUTED), ({"recurrent": False}, INCONCLUSIVE)],
+    ),
     "sequential_steps": (
         {"tries": 1},
-        [({}, SHOWN), ({"one_by_one": True}, REFUTED), ({"control_waits": False}, NOT_HERE)],
+        [({}, SHOWN), ({"one_by_one": True}, REFUTED), ({"control_waits": False}, INCONCLUSIVE)],
     ),
     "quadratic_cost": (
         {},
-        [({}, SHOWN), ({"window": 16}, REFUTED), ({"control_window": None}, NOT_HERE)],
+        [({}, SHOWN), ({"window": 16}, REFUTED), ({"control_window": None}, INCONCLUSIVE)],
     ),
     "sinusoids": (
         {},
-        [({}, SHOWN), ({"table": "random"}, REFUTED), ({"control_table": "sinusoids"}, NOT_HERE)],
+        [
+            ({}, SHOWN),
+            ({"table": "random"}, REFUTED),
+            ({"control_table": "sinusoids"}, INCONCLUSIVE),
+        ],
     ),
     "teacher_forcing": (
         {"n_sentences": 3},
-        [({}, SHOWN), ({"mask": False}, REFUTED), ({"control_mask": True}, NOT_HERE)],
+        [({}, SHOWN), ({"mask": False}, REFUTED), ({"control_mask": True}, INCONCLUSIVE)],
     ),
     "temperature": ({"n_sentences": 5}, [({}, SHOWN), ({"applied": False}, REFUTED)]),
     "alignment": ({"n_sentences": 20}, [({}, SHOWN), ({"shift": 1}, REFUTED)]),
     "diagonal": ({"n_sentences": 5}, [({}, REFUTED), ({"trained": False}, SHOWN)]),
-    "heads_removed": ({"n_sentences": 12}, [({}, IN_PART), ({"muted": False}, NOT_HERE)]),
+    "heads_removed": ({"n_sentences": 12}, [({}, IN_PART), ({"muted": False}, INCONCLUSIVE)]),
     "context": ({}, [({}, SHOWN), ({"attention": False}, REFUTED)]),
     "similar_words": (
         {},
@@ -82,6 +94,6 @@ def test_a_verdict_changes_with_its_cause_and_with_its_control(name: str, lab: L
 
 
 def test_a_difference_is_what_every_seed_shows() -> None:
-    assert apart([1.0, 2.0], [2.5, 3.0])
-    assert not apart([1.0, 2.6], [2.5, 3.0])
-    assert not apart([1.0], [1.0])
+    assert is_clearly_lower([1.0, 2.0], [2.5, 3.0])
+    assert not is_clearly_lower([1.0, 2.6], [2.5, 3.0])
+    assert not is_clearly_lower([1.0], [1.0])

@@ -2,12 +2,17 @@
 
 import json
 import re
+import sys
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from tests.commands import Run
-from transduce.claims import VERDICTS, claims
+from transduce.claims import claims
+from transduce.claims.claim import SHOWN, VERDICTS, Result, conclude
+from transduce.claims.lab import Lab
 from transduce.decode.load import load_translator
 from transduce.model_folder import ModelFolder, save_model
 
@@ -18,7 +23,7 @@ def test_left_alone_it_lists_every_claim(transduce: Run) -> None:
     for name in claims():
         assert re.search(rf"^ *{name} ", out, re.MULTILINE), name
     said = " ".join(out.split())
-    assert "-m MODEL has MODEL looked into: by claims marked any" in said
+    assert "-m MODEL is examined by claims marked any." in said
     assert "T1 a journal-club note; T2 a long walk-through" in said
     listed = [json.loads(line) for line in transduce("claims", "--json")[1].splitlines()]
     assert [claim["name"] for claim in listed] == list(claims())
@@ -73,13 +78,13 @@ def test_one_claim_shows_its_numbers_in_the_terminal(transduce: Run) -> None:
     assert re.search(r"without it \(control\) +0\.\d+ +0\.\d+", out)
 
 
-def test_what_cannot_be_asked_is_said(transduce: Run) -> None:
-    said = "transduce: error: no claim 'laiers': did you mean 'layers'?\n"
+def test_invalid_requests_are_errors(transduce: Run) -> None:
+    said = "transduce: error: no claim 'laiers'; did you mean 'layers'?\n"
     assert transduce("claims", "laiers") == (2, "", said)
     assert transduce("claims", "layers", "--fast") == (
         2,
         "",
-        "transduce: error: give names, --fast or --all: one of them\n",
+        "transduce: error: expected names of claims, --fast or --all, not several of them\n",
     )
     said = "transduce: error: --html shows results; add names of claims, --fast or --all\n"
     assert transduce("claims", "--html", "x.html") == (2, "", said)
@@ -107,7 +112,7 @@ def test_all_claims_run_and_their_page_has_every_one(transduce: Run, tmp_path: P
         assert claim.name in out
 
 
-def test_a_model_that_does_not_know_the_grammar_is_looked_into_all_the_same(
+def test_a_model_that_does_not_know_the_grammar_is_examined_too(
     transduce: Run, untrained_folder: ModelFolder, tmp_path: Path
 ) -> None:
     """What needs sentences whose truth is known takes the built-in model; what needs none takes this one."""
@@ -117,3 +122,20 @@ def test_a_model_that_does_not_know_the_grammar_is_looked_into_all_the_same(
     assert code == 0, err
     verdicts = {found["name"]: found["verdict"] for found in map(json.loads, out.splitlines())}
     assert (verdicts["causal_mask"], verdicts["alignment"]) == ("shown", "shown")
+
+
+def test_a_claim_added_to_the_registry_is_listed_and_run(
+    transduce: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(lab: Lab) -> Result:
+        return conclude(SHOWN, "One is one.", "Two is not.", ("number",), [(1,)])
+
+    module = ModuleType("transduce.claims.added")
+    monkeypatch.setattr(module, "run", run, raising=False)
+    monkeypatch.setitem(sys.modules, "transduce.claims.added", module)
+    added = replace(claims()["causal_mask"], name="added", statement="One is one.")
+    monkeypatch.setitem(claims(), "added", added)
+    assert re.search(r"^ *added +One is one\.", transduce("claims")[1], re.MULTILINE)
+    code, out, _ = transduce("claims", "added", "--json")
+    found = json.loads(out)
+    assert (code, found["name"], found["verdict"], found["rows"]) == (0, "added", "shown", [[1]])

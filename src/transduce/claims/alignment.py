@@ -1,7 +1,7 @@
 """Cross-attention aligns: the word that is being written looks at the word it translates."""
 
-from transduce.claims import Result, bars, conclude, judge
-from transduce.claims.lab import Lab, grammar, mean, watched
+from transduce.claims.claim import Result, bars, conclude, judge
+from transduce.claims.lab import Lab, grammar_pairs, mean, record_each
 from transduce.data.batch import encode_pairs
 from transduce.decode.alignment import alignment_layer, word_indices
 
@@ -10,12 +10,12 @@ GOOD, BETTER = 0.8, 0.1  # share of words, and how much above a guess by place
 
 def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
     """Each head's largest weight at each step against the grammar's own alignment; `shift` looks at a later step instead."""
-    translator = lab.grammarian
-    pairs = grammar(n_sentences)
+    translator = lab.grammar_translator
+    pairs = grammar_pairs(n_sentences)
     examples = encode_pairs(pairs, translator.source_vocabulary, translator.target_vocabulary)
     hits: dict[str, list[bool]] = {}
     for pair, example, found in zip(
-        pairs, examples, watched(translator.model, examples), strict=True
+        pairs, examples, record_each(translator.model, examples), strict=True
     ):
         source = word_indices(example.source[:-1].tolist(), translator.source_vocabulary)
         target = word_indices(example.target[1:-1].tolist(), translator.target_vocabulary)

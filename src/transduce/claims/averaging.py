@@ -4,8 +4,8 @@ import copy
 
 from torch import Tensor
 
-from transduce.claims import Result, bars, conclude, judge
-from transduce.claims.lab import Lab, exam_set, examine, mean
+from transduce.claims.claim import Result, bars, conclude, judge
+from transduce.claims.lab import Lab, evaluate, held_out_set, mean
 from transduce.claims.variants import SEEDS
 from transduce.model.weights import average
 
@@ -21,11 +21,11 @@ def run(lab: Lab, *, averaged: bool = True, seeds: tuple[int, ...] = SEEDS) -> R
     def loss(*weights: dict[str, Tensor]) -> float:
         # Not strict: a shared matrix is there once.
         model.load_state_dict(average(weights) if averaged else weights[-1], strict=False)
-        return examine(model, exam_set()).loss
+        return evaluate(model, held_out_set()).loss
 
-    singles = [[loss(weights) for weights in each.kept[-LAST:]] for each in trained]
-    together = [loss(*each.kept[-LAST:]) for each in trained]
-    mixed = loss(*(each.kept[-1] for each in trained))
+    singles = [[loss(weights) for weights in each.checkpoints[-LAST:]] for each in trained]
+    together = [loss(*each.checkpoints[-LAST:]) for each in trained]
+    mixed = loss(*(each.checkpoints[-1] for each in trained))
     beats_mean = sum(whole < mean(each) for whole, each in zip(together, singles, strict=True))
     beats_last = sum(whole < each[-1] for whole, each in zip(together, singles, strict=True))
     means = [mean(each) for each in singles]

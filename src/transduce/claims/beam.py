@@ -2,8 +2,9 @@
 
 import math
 
-from transduce.claims import Result, bars, conclude, judge, toy
-from transduce.claims.lab import TEST_SEED, Lab, grammar
+from transduce.claims import toy
+from transduce.claims.claim import Result, bars, conclude, judge
+from transduce.claims.lab import TEST_SEED, Lab, grammar_pairs
 from transduce.decode.translator import Translator
 from transduce.text.corpus import Pair
 
@@ -20,7 +21,7 @@ def run(lab: Lab, *, widths: tuple[int, ...] = WIDTHS, n_sentences: int = 150) -
             young,
             list(toy.sentences(n_sentences, TEST_SEED, "held-out")),
         ),
-        "finished model": (lab.grammarian, grammar(n_sentences)),
+        "finished model": (lab.grammar_translator, grammar_pairs(n_sentences)),
     }
     found = {
         name: [searched(*student, width) for width in widths] for name, student in students.items()

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from transduce.claims import Result, bars, conclude, judge
+from transduce.claims.claim import Result, bars, conclude, judge
 from transduce.claims.lab import Lab
 from transduce.inspection.record import instrument
 from transduce.model import Transformer

@@ -3,19 +3,20 @@
 import torch
 from torch.nn import functional as F
 
-from transduce.claims import Result, bars, conclude, judge
-from transduce.claims.lab import Lab, watched
+from transduce.claims.claim import Result, bars, conclude, judge
+from transduce.claims.lab import Lab, record_each
 
 
 def run(lab: Lab, *, shared: bool = True, n_sentences: int = 60) -> Result:
     """The decoder's last vector against all word vectors: which of dot product, distance and angle finds what is written?"""
-    model, examples = lab.translator.model, lab.answers(n_sentences)
+    model, examples = lab.translator.model, lab.own_translations(n_sentences)
     table = model.logit_weight.detach()
     last = model.config.n_layers - 1
     if not shared:
         table = table[torch.randperm(len(table), generator=torch.Generator().manual_seed(1))]
     hidden, logits = zip(
-        *((f[f"dec.{last}.ff.norm"], f["logits"]) for f in watched(model, examples)), strict=True
+        *((f[f"dec.{last}.ff.norm"], f["logits"]) for f in record_each(model, examples)),
+        strict=True,
     )
     with torch.inference_mode():
         vectors, written = model.decoder.norm(torch.cat(hidden)), torch.cat(logits).argmax(dim=-1)

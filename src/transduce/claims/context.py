@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transduce.claims import Result, bars, conclude, judge
-from transduce.claims.lab import Lab, mean, watched
+from transduce.claims.claim import Result, bars, conclude, judge
+from transduce.claims.lab import Lab, mean, record_each
 from transduce.data.batch import encode_example
 from transduce.grammar import lexicon
 from transduce.inspection.edits import Edit
@@ -48,7 +48,7 @@ def run(lab: Lab, *, attention: bool = True, n_nouns: int = 24) -> Result:
 
 def mute_all(lab: Lab) -> list[Edit]:
     """Every head of the encoder writes zeros."""
-    found = heads_per_attention(lab.grammarian.model).items()
+    found = heads_per_attention(lab.grammar_translator.model).items()
     return [
         {"op": "mute", "at": at, "head": h}
         for at, n_heads in found
@@ -59,7 +59,7 @@ def mute_all(lab: Lab) -> list[Edit]:
 
 def measured(lab: Lab, edits: Sequence[Edit], n_nouns: int) -> tuple[list[float], list[float]]:
     """By layer: the mean cosine of two vectors of one adjective, and the share of new nouns whose gender it tells."""
-    translator = lab.grammarian
+    translator = lab.grammar_translator
     vocabulary = translator.source_vocabulary
     singles = [noun for noun in lexicon.NOUNS if len(vocabulary.encode(noun.english)) == 1]
     genders = [
@@ -74,7 +74,7 @@ def measured(lab: Lab, edits: Sequence[Edit], n_nouns: int) -> tuple[list[float]
         texts = [FRAME.format(adjective, noun) for noun in nouns]
         examples = [encode_example(vocabulary.encode(text), []) for text in texts]
         layers: list[list[Tensor]] = [[] for _ in range(translator.model.config.n_layers + 1)]
-        for found in watched(translator.model, examples, edits):
+        for found in record_each(translator.model, examples, edits):
             for i, layer in enumerate(layers):
                 layer.append(found["enc.0.self.in" if i == 0 else f"enc.{i - 1}.ff.norm"][PLACE])
         vectors = [torch.stack(layer) for layer in layers]

@@ -1,8 +1,8 @@
 """Deeper and wider models are better (Table 3, C)."""
 
-from transduce.claims import Result, compare
-from transduce.claims.lab import Lab, apart, mean
-from transduce.claims.variants import NARROW, SEEDS, has_learnt, losses, report, train_each
+from transduce.claims.claim import Result, judge_variants
+from transduce.claims.lab import Lab, is_clearly_lower, mean
+from transduce.claims.variants import NARROW, SEEDS, has_learned, losses, report, train_each
 
 BASE = "base"
 SMALLER = {"1 layer": {"n_layers": 1}, "d 16": {"d_model": 16}, "ff 16": {"d_ff": 16}}
@@ -16,20 +16,26 @@ def run(lab: Lab, *, is_size_changed: bool = True, seeds: tuple[int, ...] = SEED
         name: {"shape": {**NARROW, **(changes if is_size_changed else {})}}
         for name, changes in variants.items()
     }
-    exams = train_each(lab, shapes, seeds)
-    base = losses(exams[BASE])
-    worse = [name for name in (*SMALLER, *LARGER) if apart(base, losses(exams[name]))]
-    better = [name for name in (*SMALLER, *LARGER) if apart(losses(exams[name]), base)]
+    evaluations = train_each(lab, shapes, seeds)
+    base = losses(evaluations[BASE])
+    worse = [
+        name for name in (*SMALLER, *LARGER) if is_clearly_lower(base, losses(evaluations[name]))
+    ]
+    better = [
+        name for name in (*SMALLER, *LARGER) if is_clearly_lower(losses(evaluations[name]), base)
+    ]
     as_said = [name in worse for name in SMALLER] + [name in better for name in LARGER]
     against = [name in better for name in SMALLER] + [name in worse for name in LARGER]
 
     def told(names: list[str]) -> str:
-        return ", ".join(f"{name} ({mean(losses(exams[name])):.3f})" for name in names) or "none"
+        return (
+            ", ".join(f"{name} ({mean(losses(evaluations[name])):.3f})" for name in names) or "none"
+        )
 
     return report(
-        compare(has_learnt(exams[BASE]), as_said, against),
+        judge_variants(has_learned(evaluations[BASE]), as_said, against),
         f"The base (2 layers, d 32: numbers in a vector, ff 64: feed-forward) has a loss of {mean(base):.3f}. Clearly worse: "
         f"{told(worse)}. Clearly better: {told(better)}. No clear difference: "
         f"{told([name for name in (*SMALLER, *LARGER) if name not in worse + better])}.",
-        exams,
+        evaluations,
     )

@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from transduce.claims import Result, bars, conclude, judge
-from transduce.claims.lab import Lab, mean, watched
+from transduce.claims.claim import Result, bars, conclude, judge
+from transduce.claims.lab import Lab, mean, record_each
 from transduce.model.attention import attention_weights
 
 HALF = 0.5
@@ -13,7 +13,7 @@ def run(lab: Lab, *, trained: bool = True, n_sentences: int = 60) -> Result:
     """The share of words that look at themselves most, by head; `trained=False` asks attention without matrices instead."""
     heads: dict[str, list[float]] = {}
     bare: list[float] = []
-    for found in watched(lab.translator.model, lab.answers(n_sentences)):
+    for found in record_each(lab.translator.model, lab.own_translations(n_sentences)):
         x = found["enc.0.self.in"][None, None]
         plain = attention_weights(x, x)[0, 0]
         bare.append(on_diagonal(plain))

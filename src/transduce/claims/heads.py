@@ -1,29 +1,32 @@
 """Several heads are better than one, too many are not (Table 3, A)."""
 
-from transduce.claims import Result, compare
-from transduce.claims.lab import Lab, apart, mean
-from transduce.claims.variants import NARROW, SEEDS, has_learnt, losses, report, train_each
+from transduce.claims.claim import Result, judge_variants
+from transduce.claims.lab import Lab, is_clearly_lower, mean
+from transduce.claims.variants import NARROW, SEEDS, has_learned, losses, report, train_each
 
 COUNTS = (1, 2, 4, 16)
 
 
 def run(lab: Lab, *, counts: tuple[int, ...] = COUNTS, seeds: tuple[int, ...] = SEEDS) -> Result:
     """The same width cut into 1 to 16 heads: equal weights, equal work, three seeds each."""
-    exams = train_each(
+    evaluations = train_each(
         lab,
         {f"{n} heads" if n > 1 else "1 head": {"shape": {**NARROW, "n_heads": n}} for n in counts},
         seeds,
     )
-    found = [losses(each) for each in exams.values()]
+    found = [losses(each) for each in evaluations.values()]
     best = min(range(len(found)), key=lambda i: mean(found[i]))
-    more_helps, too_many_hurt = apart(found[best], found[0]), apart(found[best], found[-1])
-    is_best_alone = apart(found[0], [value for each in found[1:] for value in each])
+    more_helps, too_many_hurt = (
+        is_clearly_lower(found[best], found[0]),
+        is_clearly_lower(found[best], found[-1]),
+    )
+    is_best_alone = is_clearly_lower(found[0], [value for each in found[1:] for value in each])
     as_said = [] if is_best_alone else [more_helps, too_many_hurt]
     return report(
-        compare(has_learnt(list(exams.values())[best]), as_said, [is_best_alone]),
+        judge_variants(has_learned(list(evaluations.values())[best]), as_said, [is_best_alone]),
         f"The lowest loss has {counts[best]} heads: {mean(found[best]):.3f}, against {mean(found[0]):.3f} with "
         f"one and {mean(found[-1]):.3f} with {counts[-1]}. One head is "
         f"{'clearly worse' if more_helps else 'not clearly worse'}, {counts[-1]} are "
         f"{'clearly worse' if too_many_hurt else 'not clearly worse'} (every seed against every seed).",
-        exams,
+        evaluations,
     )

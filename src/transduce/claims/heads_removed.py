@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from transduce.claims import Result, conclude, judge, lines
-from transduce.claims.lab import Exam, Lab, examine, mean, watched
+from transduce.claims.claim import Result, conclude, judge, lines
+from transduce.claims.lab import Evaluation, Lab, evaluate, mean, record_each
 from transduce.inspection.edits import Edit
 from transduce.inspection.record import heads_per_attention, instrument
 from transduce.model.weights import shared_copy
@@ -16,28 +16,30 @@ ALONE, TOGETHER = 0.01, 0.05  # share of sentences that may change
 
 def run(lab: Lab, *, muted: bool = True, n_sentences: int = 100) -> Result:
     """Mute each head, then more and more of them, the least needed first; what stays of the model's own translations?"""
-    examples = lab.answers(n_sentences)
+    examples = lab.own_translations(n_sentences)
     model = lab.translator.model
     heads = [
         (at, head) for at, n_heads in heads_per_attention(model).items() for head in range(n_heads)
     ]
 
-    def without(some: Sequence[tuple[str, int]]) -> Exam:
+    def without(some: Sequence[tuple[str, int]]) -> Evaluation:
         edits: list[Edit] = [{"op": "mute", "at": at, "head": head} for at, head in some]
         bent = shared_copy(model)
         instrument(bent, edits if muted else [], None)
-        return examine(bent, examples)
+        return evaluate(bent, examples)
 
     whole = without([])
     alone = {each: without([each]) for each in heads}
     order = sorted(heads, key=lambda each: alone[each].loss)
     least_first, most_first = (
-        [without(some[:n]).sentences for n in range(len(heads) + 1)]
+        [without(some[:n]).exact_accuracy for n in range(len(heads) + 1)]
         for some in (order, order[::-1])
     )
-    n_alone = sum(exam.sentences >= whole.sentences - ALONE for exam in alone.values())
+    n_alone = sum(
+        evaluation.exact_accuracy >= whole.exact_accuracy - ALONE for evaluation in alone.values()
+    )
     n_together = max(
-        n for n, share in enumerate(least_first) if share >= whole.sentences - TOGETHER
+        n for n, share in enumerate(least_first) if share >= whole.exact_accuracy - TOGETHER
     )
     jobs = job_of_each(lab, n_sentences // 4)
     kinds = sorted({*jobs.values()})
@@ -45,7 +47,7 @@ def run(lab: Lab, *, muted: bool = True, n_sentences: int = 100) -> Result:
     is_most = (n_alone > len(heads) / 2, together, len(kinds) > 2)
     shown = {"least needed first": least_first, "most needed first": most_first}
     return conclude(
-        judge(most_first[len(heads) // 2] < whole.sentences / 2, *is_most),
+        judge(most_first[len(heads) // 2] < whole.exact_accuracy / 2, *is_most),
         f"Of {len(heads)} heads {n_alone} can be muted one at a time and at least {1 - ALONE:.0%} of translations "
         f"stay the same; muted together, the least needed first, {n_together} can go before more than "
         f"{TOGETHER:.0%} change: {'more than half' if together else 'not more than half'}, so that most can be removed is "
@@ -54,7 +56,10 @@ def run(lab: Lab, *, muted: bool = True, n_sentences: int = 100) -> Result:
         f"Removed in the opposite order, the first {n_together} heads leave {most_first[n_together]:.0%} of "
         "translations as they were: heads are not all alike.",
         ("head", "mostly looks at", "translations unchanged without it", "loss without it"),
-        [(spoken(*each), jobs[each], exam.sentences, exam.loss) for each, exam in alone.items()],
+        [
+            (spoken(*each), jobs[each], evaluation.exact_accuracy, evaluation.loss)
+            for each, evaluation in alone.items()
+        ],
         lines("Translations unchanged, by heads removed", range(len(heads) + 1), shown),
     )
 
@@ -68,7 +73,7 @@ def spoken(at: str, head: int) -> str:
 def job_of_each(lab: Lab, n_sentences: int) -> dict[tuple[str, int], str]:
     """Where most of a head's weight goes: the same place, a neighbour, the first or last piece, one word, or many."""
     seen: dict[tuple[str, int], list[dict[str, float]]] = {}
-    for found in watched(lab.translator.model, lab.answers(n_sentences)):
+    for found in record_each(lab.translator.model, lab.own_translations(n_sentences)):
         for at in heads_per_attention(lab.translator.model):
             for head, weights in enumerate(found[f"{at}.weights"]):
                 seen.setdefault((at, head), []).append(places_looked_at(weights))

@@ -1,8 +1,8 @@
 """Smaller keys hurt (Table 3, B)."""
 
-from transduce.claims import Result, compare
-from transduce.claims.lab import Lab, apart, mean
-from transduce.claims.variants import NARROW, SEEDS, has_learnt, losses, report, train_each
+from transduce.claims.claim import Result, judge_variants
+from transduce.claims.lab import Lab, is_clearly_lower, mean
+from transduce.claims.variants import NARROW, SEEDS, has_learned, losses, report, train_each
 
 SIZES = (8, 4, 2, 1)
 
@@ -13,17 +13,19 @@ def run(lab: Lab, *, sizes: tuple[int, ...] = SIZES, seeds: tuple[int, ...] = SE
         f"d_k {d_k}": {"shape": {**NARROW, "d_k": None if d_k == SIZES[0] else d_k}}
         for d_k in sizes
     }
-    exams = train_each(lab, variants, seeds)
-    found = [losses(each) for each in exams.values()]
-    hurts = [apart(found[0], each) for each in found[1:]]
-    helps = any(apart(each, found[0]) for each in found[1:])
+    evaluations = train_each(lab, variants, seeds)
+    found = [losses(each) for each in evaluations.values()]
+    hurts = [is_clearly_lower(found[0], each) for each in found[1:]]
+    helps = any(is_clearly_lower(each, found[0]) for each in found[1:])
     return report(
-        compare(has_learnt(next(iter(exams.values()))), [] if helps else hurts, [helps]),
+        judge_variants(
+            has_learned(next(iter(evaluations.values()))), [] if helps else hurts, [helps]
+        ),
         f"With d_k {sizes[0]} the loss is {mean(found[0]):.3f}; "
         + "; ".join(
             f"with {d_k} it is {mean(each):.3f}, {'clearly worse' if bad else 'no clear difference'}"
             for d_k, each, bad in zip(sizes[1:], found[1:], hurts, strict=True)
         )
         + ".",
-        exams,
+        evaluations,
     )

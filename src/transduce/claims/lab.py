@@ -1,4 +1,4 @@
-"""What experiments share: a model to look into, small models that are trained once and kept, and how seeds are compared."""
+"""The laboratory of the experiments: models to examine, small models to train, measurements."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,40 +28,44 @@ from transduce.text.vocabulary import PAD, Vocabulary, learn_vocabulary
 from transduce.training.schedule import learning_rate
 from transduce.training.step import make_optimizer, seed_step, update
 
+# Defaults of the small models that experiments train.
 SHAPE = ModelConfig(n_layers=2, d_model=64, d_ff=128, n_heads=4, dropout=0.0)
 RECIPE = TrainConfig(
     steps=240, warmup_steps=60, learning_rate=0.006, schedule="cosine", precision="float32"
 )
 BATCH_TOKENS = 512
 TRAIN_SEED, TEST_SEED = 1000, 2000
-Bend = Callable[[Transformer], None]
+ModelChange = Callable[[Transformer], None]  # changes a model in place, before its first step
 
 
-class Trained(NamedTuple):
-    """A small translator, the loss of each of its steps, and its weights every so many steps."""
+class SmallModel(NamedTuple):
+    """A small trained translator, the loss of each step, and its checkpoints."""
 
     translator: Translator
     losses: tuple[float, ...]
-    kept: tuple[dict[str, Tensor], ...]
+    checkpoints: tuple[dict[str, Tensor], ...]
 
 
-class Exam(NamedTuple):
-    """How well a model does on sentences it has not seen."""
+class Evaluation(NamedTuple):
+    """How well a model predicts sentences it has not seen (teacher forcing)."""
 
-    loss: float  # nats a piece
-    pieces: float  # share of pieces that are the likeliest, given the right ones before
-    sentences: (
-        float  # share of sentences without any wrong piece: greedy search finds exactly these
-    )
+    loss: float  # nats per token
+    token_accuracy: float  # share of tokens that are the most probable ones
+    # Share of sentences without any wrong token: exactly those that greedy search finds.
+    exact_accuracy: float
 
 
 @dataclass(eq=False)
 class Lab:
-    """The model that is looked into, and how small ones are trained: `effort` times as many steps as an experiment asks for."""
+    """What experiments share: the model they examine, and the small models they train.
+
+    `path` is the model to examine, by default the built-in one. Small models are trained for
+    `effort` times the steps an experiment requests, and each only once.
+    """
 
     path: Path | None = None
     effort: float = 1.0
-    _trained: dict[tuple[Any, ...], Trained] = field(default_factory=dict, repr=False)
+    _trained: dict[tuple[Any, ...], SmallModel] = field(default_factory=dict, repr=False)
 
     @cached_property
     def translator(self) -> Translator:
@@ -69,20 +73,24 @@ class Lab:
         return load_translator(self.path)
 
     @cached_property
-    def grammarian(self) -> Translator:
-        """The given model if it translates the generated English -> Italian sentences, whose truth is known; else the built-in."""
-        found = [
-            each.text
-            for each in self.translator.translate([pair.source for pair in grammar(50)], beam=1)
-        ]
-        knows = exact_match(found, [pair.target for pair in grammar(50)]).value > 50
-        return self.translator if knows else load_translator(None)
+    def grammar_translator(self) -> Translator:
+        """The given model if it translates the generated sentences, else the built-in one.
+
+        The correct translations and alignments of generated English -> Italian sentences are known.
+        """
+        pairs = grammar_pairs(50)
+        found = self.translator.translate([pair.source for pair in pairs], beam=1)
+        accuracy = exact_match([each.text for each in found], [pair.target for pair in pairs])
+        return self.translator if accuracy.value > 50 else load_translator(None)
 
     @cache  # noqa: B019  a lab lives as long as its process
-    def answers(self, n: int) -> list[Example]:
-        """What the model itself writes, greedily, for sentences of the grammar: any model has answers to compare with."""
-        written = self.translator.translate([pair.source for pair in grammar(n)], beam=1)
-        pairs = [Pair(each.source, each.text) for each in written if each.text.strip()]
+    def own_translations(self, n: int) -> list[Example]:
+        """Return generated sentences with the model's own greedy translations.
+
+        Any model has them, so experiments that need no correct translation compare with these.
+        """
+        found = self.translator.translate([pair.source for pair in grammar_pairs(n)], beam=1)
+        pairs = [Pair(each.source, each.text) for each in found if each.text.strip()]
         return encode_pairs(
             pairs, self.translator.source_vocabulary, self.translator.target_vocabulary
         )
@@ -94,87 +102,84 @@ class Lab:
         seed: int = 1,
         *,
         n_pairs: int = 20_000,
-        bend: Bend | None = None,
+        change: ModelChange | None = None,
         keep_every: int = 0,
-    ) -> Trained:
-        """Train a small model on the little language, or remember that it was. `bend` changes the model before the first step."""
-        model, training = (
-            SHAPE.model_copy(update=shape or {}),
-            RECIPE.model_copy(update=recipe or {}),
-        )
-        training = training.model_copy(
-            update={"steps": max(1, round(training.steps * self.effort))}
-        )
-        key = (model, training, seed, n_pairs, bend, keep_every)
+    ) -> SmallModel:
+        """Train a small model on the toy language, or return it if it was trained before.
+
+        `shape` and `recipe` override SHAPE and RECIPE. `change` modifies the model before the first
+        step. `keep_every` steps a checkpoint is kept; 0 keeps none.
+        """
+        model_config = SHAPE.model_copy(update=shape or {})
+        train_config = RECIPE.model_copy(update=recipe or {})
+        n_steps = max(1, round(train_config.steps * self.effort))
+        train_config = train_config.model_copy(update={"steps": n_steps})
+        key = (model_config, train_config, seed, n_pairs, change, keep_every)
         if key not in self._trained:
-            self._trained[key] = fit(*key)
+            self._trained[key] = train_small_model(*key)
         return self._trained[key]
 
 
-def fit(
+def train_small_model(
     shape: ModelConfig,
     recipe: TrainConfig,
     seed: int,
     n_pairs: int,
-    bend: Bend | None,
+    change: ModelChange | None,
     keep_every: int,
-) -> Trained:
-    """Train on the little language: weights, order and dropout follow from the seed."""
-    vocabulary = words()
+) -> SmallModel:
+    """Train on the toy language. The seed determines weights, order and dropout."""
+    vocabulary = toy_vocabulary()
     shape = shape.model_copy(update={"vocab_size": len(vocabulary)})
     torch.manual_seed(seed)
     model = Transformer(shape)
-    if bend is not None:
-        bend(model)
+    if change is not None:
+        change(model)
     optimizer = make_optimizer(model)
-    losses, kept = [], []
-    batches = stream(ExampleList(lessons(n_pairs)), BATCH_TOKENS, seed, Position())
+    losses, checkpoints = [], []
+    batches = stream(ExampleList(training_set(n_pairs)), BATCH_TOKENS, seed, Position())
     for step, (batch, _) in zip(range(1, recipe.steps + 1), batches, strict=False):
         seed_step(seed, step, 0)
-        losses.append(
-            update(model, optimizer, [batch], learning_rate(step, recipe, shape), recipe).loss
-        )
+        rate = learning_rate(step, recipe, shape)
+        losses.append(update(model, optimizer, [batch], rate, recipe).loss)
         if keep_every and step % keep_every == 0:
-            kept.append({name: tensor.clone() for name, tensor in weights_of(model).items()})
+            checkpoints.append({name: tensor.clone() for name, tensor in weights_of(model).items()})
     config = FolderConfig(text=TextConfig(kind="unigram"), model=shape)
-    return Trained(
-        Translator(ModelFolder(config, model.eval(), vocabulary, vocabulary)),
-        tuple(losses),
-        tuple(kept),
-    )
+    folder = ModelFolder(config, model.eval(), vocabulary, vocabulary)
+    return SmallModel(Translator(folder), tuple(losses), tuple(checkpoints))
 
 
 @cache
-def words() -> Vocabulary:
-    """The pieces of the little language."""
+def toy_vocabulary() -> Vocabulary:
+    """Return the vocabulary of the toy language, for both sides."""
     texts = [text for pair in toy.sentences(2000, seed=0) for text in (pair.source, pair.target)]
     return learn_vocabulary(texts, "unigram", 2000, exact=False)
 
 
 @cache
-def lessons(n: int) -> list[Example]:
-    """What small models learn from."""
-    return encode_pairs(list(toy.sentences(n, seed=TRAIN_SEED)), words(), words())
+def training_set(n: int) -> list[Example]:
+    """Return toy sentences to train on."""
+    pairs = list(toy.sentences(n, seed=TRAIN_SEED))
+    return encode_pairs(pairs, toy_vocabulary(), toy_vocabulary())
 
 
 @cache
-def exam_set(n: int = 400, nested: tuple[int, int] = (0, 1)) -> list[Example]:
-    """What small models are examined on: subjects and verbs that never stood together in training."""
-    return encode_pairs(
-        list(toy.sentences(n, seed=TEST_SEED, split="held-out", nested=nested)), words(), words()
-    )
+def held_out_set(n: int = 400, nested: tuple[int, int] = (0, 1)) -> list[Example]:
+    """Return held-out toy sentences: subjects and verbs that are never together in training."""
+    pairs = list(toy.sentences(n, seed=TEST_SEED, split="held-out", nested=nested))
+    return encode_pairs(pairs, toy_vocabulary(), toy_vocabulary())
 
 
 @cache
-def grammar(n: int) -> list[Pair]:
-    """Held-out sentences of the generated English -> Italian corpus."""
+def grammar_pairs(n: int) -> list[Pair]:
+    """Return held-out sentence pairs of the generated English -> Italian corpus."""
     return list(generate("en-it", n, seed=TEST_SEED, split="held-out"))
 
 
-def watched(
+def record_each(
     model: Transformer, examples: Sequence[Example], edits: Sequence[Edit] = ()
 ) -> Iterator[dict[str, Tensor]]:
-    """Everything a model computes while it reads pairs, by the names of `inspection.trace`, one pair after the other."""
+    """Run a model on each pair and yield all tensors it computes, by the names of a trace."""
     model = shared_copy(model)
     found: dict[str, Tensor] = {}
     instrument(model, edits, found.__setitem__)
@@ -185,9 +190,9 @@ def watched(
         yield dict(found)
 
 
-def examine(model: Transformer, examples: Sequence[Example]) -> Exam:
-    """Loss and share of right answers, the right pieces before each being given."""
-    loss, n_pieces, n_right, n_whole = 0.0, 0, 0, 0
+def evaluate(model: Transformer, examples: Sequence[Example]) -> Evaluation:
+    """Measure the loss and accuracy of a model, given the correct tokens before each token."""
+    loss, n_tokens, n_correct, n_exact = 0.0, 0, 0, 0
     with torch.inference_mode():
         for batch in in_order(examples, 8 * BATCH_TOKENS):
             logits = model(batch.source, batch.source_mask, batch.target_in)
@@ -196,18 +201,22 @@ def examine(model: Transformer, examples: Sequence[Example]) -> Exam:
                     logits.transpose(1, 2), batch.target_out, ignore_index=PAD, reduction="sum"
                 )
             )
-            is_right = (logits.argmax(dim=-1) == batch.target_out) | (batch.target_out == PAD)
-            n_pieces += batch.n_tokens
-            n_right += batch.n_tokens - int((~is_right).sum())
-            n_whole += int(is_right.all(dim=1).sum())
-    return Exam(loss / n_pieces, n_right / n_pieces, n_whole / len(examples))
+            is_correct = (logits.argmax(dim=-1) == batch.target_out) | (batch.target_out == PAD)
+            n_tokens += batch.n_tokens
+            n_correct += batch.n_tokens - int((~is_correct).sum())
+            n_exact += int(is_correct.all(dim=1).sum())
+    return Evaluation(
+        loss=loss / n_tokens,
+        token_accuracy=n_correct / n_tokens,
+        exact_accuracy=n_exact / len(examples),
+    )
 
 
-def apart(low: Sequence[float], high: Sequence[float]) -> bool:
-    """Whether every seed of the one lies below every seed of the other: what is called a difference here."""
+def is_clearly_lower(low: Sequence[float], high: Sequence[float]) -> bool:
+    """Whether every seed of one model is below every seed of another: a clear difference."""
     return max(low) < min(high)
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean."""
+    """Return the arithmetic mean."""
     return sum(values) / len(values)

@@ -3,18 +3,18 @@
 import torch
 from torch import Tensor
 
-from transduce.claims import Result, bars, conclude, judge
-from transduce.claims.lab import Lab, examine, watched
+from transduce.claims.claim import Result, bars, conclude, judge
+from transduce.claims.lab import Lab, evaluate, record_each
 from transduce.model.weights import shared_copy
 
 
 def run(lab: Lab, *, early: bool = True, exchanged: bool = True, n_sentences: int = 60) -> Result:
     """Read predictions off every layer of the decoder, as if it ended there; and exchange its first and last layer."""
-    model, examples = lab.translator.model, lab.answers(n_sentences)
+    model, examples = lab.translator.model, lab.own_translations(n_sentences)
     n_layers = model.config.n_layers
     hits: list[list[Tensor]] = [[] for _ in range(n_layers)]
     with torch.inference_mode():
-        for example, found in zip(examples, watched(model, examples), strict=True):
+        for example, found in zip(examples, record_each(model, examples), strict=True):
             written = torch.from_numpy(example.target[1:])
             for i in range(n_layers):
                 hidden = found[f"dec.{i if early else n_layers - 1}.ff.norm"]
@@ -24,22 +24,26 @@ def run(lab: Lab, *, early: bool = True, exchanged: bool = True, n_sentences: in
     if exchanged:
         stack = swapped.decoder.layers
         stack[0], stack[n_layers - 1] = stack[n_layers - 1], stack[0]
-    whole, other = examine(model, examples), examine(swapped, examples)
+    whole, other = evaluate(model, examples), evaluate(swapped, examples)
     names = [f"layer {i + 1}" for i in range(n_layers)]
     return conclude(
-        judge(shares[-1] > 0.5, shares[0] < shares[-1] - 0.2, other.pieces < whole.pieces - 0.2),
+        judge(
+            shares[-1] > 0.5,
+            shares[0] < shares[-1] - 0.2,
+            other.token_accuracy < whole.token_accuracy - 0.2,
+        ),
         f"Read off after layer 1, {shares[0]:.0%} of the model's own pieces are predicted, after layer {n_layers} "
         f"{shares[-1]:.0%} (by definition: there the model's own answer is read).",
         "If layers were alike their order would not matter: with the first and the last exchanged, "
-        f"{other.pieces:.0%} of pieces are predicted instead of {whole.pieces:.0%}.",
+        f"{other.token_accuracy:.0%} of pieces are predicted instead of {whole.token_accuracy:.0%}.",
         ("read off", "own pieces predicted"),
         [
             *((f"after {name}", share) for name, share in zip(names, shares, strict=True)),
-            ("first and last layer exchanged (control)", other.pieces),
+            ("first and last layer exchanged (control)", other.token_accuracy),
         ],
         bars(
             "Share of the model's own pieces predicted",
             [*names, "exchanged"],
-            {"": [*shares, other.pieces]},
+            {"": [*shares, other.token_accuracy]},
         ),
     )

@@ -6,8 +6,8 @@ import math
 import torch
 from torch import Tensor
 
-from transduce.claims import Result, bars, conclude, judge
-from transduce.claims.lab import Lab, grammar, mean
+from transduce.claims.claim import Result, bars, conclude, judge
+from transduce.claims.lab import Lab, grammar_pairs, mean
 from transduce.claims.similar_words import kinds
 from transduce.model.attention import attention_weights
 
@@ -40,7 +40,7 @@ def run(
 
 def related(lab: Lab, is_own: bool, n_sentences: int) -> tuple[float, float, float]:
     """The mean weight on other words of the same class, on words of another class, and on itself."""
-    translator = lab.grammarian
+    translator = lab.grammar_translator
     classes = {word: kind.split(":")[0] for word, kind in kinds().items()}
     table = translator.model.source_embedding.weight.detach()
     spelled = [translator.source_vocabulary.encode(word)[0] for word in classes]
@@ -48,7 +48,7 @@ def related(lab: Lab, is_own: bool, n_sentences: int) -> tuple[float, float, flo
     same: list[float] = []
     other: list[float] = []
     itself: list[float] = []
-    for number, pair in enumerate(grammar(n_sentences)):
+    for number, pair in enumerate(grammar_pairs(n_sentences)):
         if number == 0 or not is_own:  # exchanged anew for each sentence
             order = (
                 torch.arange(len(spelled))

@@ -1,118 +1,116 @@
-"""`transduce claims --html`: every experiment as one page: what is claimed, what was done, the numbers, the plots, the verdict."""
+"""The page of `transduce claims --html`: every experiment with its numbers, plots and verdict.
+
+It is not in reports/ because it needs the types of claims, which is above reports.
+"""
 
 from collections.abc import Iterator, Mapping
 
-from transduce.claims import TEXTS, VERDICTS, Claim, Plot, Result, Verdict, claims
+from transduce.claims import SOURCES, claims
+from transduce.claims.claim import VERDICTS, Claim, Plot, Result, Verdict
 from transduce.reports.charts import bar_chart, line_chart
-from transduce.reports.html import Html, details, element, join, page, table, tiles
+from transduce.reports.html import Html, details, element, page, table, tiles
 
-MEANS: Mapping[Verdict, str] = {
-    "shown": "the numbers say what the claim says, and the control behaves as it must",
-    "shown in part": "some of it is seen, or only in some of the cases",
-    "not at this scale": "the experiment cannot tell: the effect is smaller than chance here, or the control does not behave",
-    "refuted": "the numbers say otherwise",
+MEANINGS: Mapping[Verdict, str] = {
+    "shown": "the numbers agree with the claim, and the control behaves as expected",
+    "shown in part": "the numbers agree with a part of the claim, or only in some cases",
+    "not at this scale": "inconclusive: the effect is smaller than chance here, or the control "
+    "does not behave as expected",
+    "refuted": "the numbers contradict the claim",
 }
-COLOUR = dict(zip(VERDICTS, ("good", "half", "quiet", "bad"), strict=True))
+STYLES = dict(zip(VERDICTS, ("good", "half", "quiet", "bad"), strict=True))
+N_MARKS = 9  # labels below a plot, about
 
 
 def claims_page(results: Mapping[str, Result], about: str, command: str, date: str) -> str:
-    """The whole page; `about` says which model was looked into."""
-    return page("transduce claims", *_parts(results, about, command, date))
+    """Return the page. `about` says which model was examined."""
+    return page("transduce claims", *_sections(results, about, command, date))
 
 
-def _parts(results: Mapping[str, Result], about: str, command: str, date: str) -> Iterator[Html]:
+def _sections(results: Mapping[str, Result], about: str, command: str, date: str) -> Iterator[Html]:
     yield element("h1", "Attention Is All You Need, claim by claim")
     yield element(
         "p",
-        "What the paper, and texts that explain it, say about the Transformer, each put to the test.",
+        "What the paper, and texts that explain it, claim about the Transformer. "
+        "Each claim is tested by an experiment.",
     )
-    yield element("p", f"{about} {TEXTS}")
-    yield element("p", element("code", command), f" · {date}", style="quiet")
-    counts = [
-        (verdict, sum(result.verdict == verdict for result in results.values()))
-        for verdict in VERDICTS
-    ]
-    yield tiles([(element("span", n, style=COLOUR[verdict]), verdict) for verdict, n in counts])
-    yield details("What the verdicts mean", table(("", ""), MEANS.items()))
+    yield element("p", f"{about} {SOURCES}")
+    yield element("p", element("code", command), f" \u00b7 {date}", style="quiet")
+    numbers = []
+    for verdict in VERDICTS:
+        count = sum(result.verdict == verdict for result in results.values())
+        numbers.append((element("span", count, style=STYLES[verdict]), verdict))
+    yield tiles(numbers)
+    yield details("What the verdicts mean", table(("", ""), MEANINGS.items()))
     yield element("h2", "All claims")
-    links = [Html(f'<a href="#{name}">{claims()[name].title}</a>') for name in results]
-    yield table(
-        ("claim", "verdict"),
-        [(link, _verdict(result)) for link, result in zip(links, results.values(), strict=True)],
-    )
+    rows = [
+        (element("a", claims()[name].title, href=f"#{name}"), _verdict(result))
+        for name, result in results.items()
+    ]
+    yield table(("claim", "verdict"), rows)
     for name, result in results.items():
-        yield Html(f'<section id="{name}">{join(_claim(claims()[name], result))}</section>')
+        yield element("section", *_claim(claims()[name], result), id=name)
 
 
 def _claim(claim: Claim, result: Result) -> Iterator[Html]:
     yield element("h2", f"{claim.title}  ", _verdict(result))
-    yield element(
-        "p",
-        element("b", "Claim: "),
-        claim.statement,
-        element("span", f"  ({claim.source})", style="quiet"),
-    )
-    yield element("p", element("b", "Would refute it: "), claim.refuted_by)
-    yield element(
-        "p",
-        element("b", "Done: "),
-        "(With models of its own.) " * (claim.model == "own"),
-        claim.done,
-    )
-    yield element("p", element("b", "Found: "), result.says)
-    yield element("p", element("b", "Control: "), result.control)
+    source = element("span", f"  ({claim.source})", style="quiet")
+    yield _labelled("Claim: ", claim.statement, source)
+    yield _labelled("Would refute it: ", claim.refuted_by)
+    own_models = "(With models of its own.) " if claim.model == "own" else ""
+    yield _labelled("Done: ", own_models, claim.done)
+    yield _labelled("Found: ", result.says)
+    yield _labelled("Control: ", result.control)
     yield element("div", *(_plot(plot, result) for plot in result.plots), style="charts")
-    columns = zip(*result.rows, strict=True)
-    right = [
-        i
-        for i, cells in enumerate(columns)
-        if all(cell == "" or not isinstance(cell, str) for cell in cells)
-    ]
-    yield details(
-        "All numbers", table(result.headers, [[*map(written, row)] for row in result.rows], right)
-    )
-    facts: list[object] = [f"Seeds: {claim.seeds}. "]
+    yield details("All numbers", _numbers(result))
+    notes: list[object] = [f"Seeds: {claim.seeds}. "]
     if claim.station:
-        made = element("code", "transduce inspect --html")
-        facts += [f"See it: station “{claim.station}” of the page that ", made, " makes. "]
-    yield element(
-        "p", *facts, "Again: ", element("code", f"transduce claims {claim.name}"), style="quiet"
-    )
+        command = element("code", "transduce inspect --html")
+        notes += ["See it: station \u201c", claim.station, "\u201d of the page of ", command, ". "]
+    notes += ["Run it: ", element("code", f"transduce claims {claim.name}")]
+    yield element("p", *notes, style="quiet")
+
+
+def _labelled(label: str, *content: object) -> Html:
+    return element("p", element("b", label), *content)
 
 
 def _verdict(result: Result) -> Html:
-    return element("span", f"● {result.verdict}", style=f"verdict {COLOUR[result.verdict]}")
+    return element("span", f"\u25cf {result.verdict}", style=f"verdict {STYLES[result.verdict]}")
+
+
+def _numbers(result: Result) -> Html:
+    """Return the table of a result. Columns without text are aligned to the right."""
+    numbers = [
+        column
+        for column, cells in enumerate(zip(*result.rows, strict=True))
+        if all(cell == "" or not isinstance(cell, str) for cell in cells)
+    ]
+    rows = [[format_cell(cell) for cell in row] for row in result.rows]
+    return table(result.headers, rows, numbers)
 
 
 def _plot(plot: Plot, result: Result) -> Html:
-    every = max(1, round(len(plot.labels) / 9))
+    every = max(1, round(len(plot.labels) / N_MARKS))
     marks = [(float(i), plot.labels[i]) for i in range(0, len(plot.labels), every)]
     if plot.kind == "bars":
-        ends_in_control = len(plot.labels) == len(result.rows) and "(control)" in str(
-            result.rows[-1][0]
-        )
-        return bar_chart(
-            plot.title,
-            plot.labels,
-            plot.series,
-            marks,
-            int(ends_in_control and len(plot.series) == 1),
-        )
-    return line_chart(
-        plot.title,
-        [float(i) for i in range(len(plot.labels))],
-        plot.series,
-        marks,
-        is_log=plot.is_log,
-    )
+        n_pale = 1 if _ends_in_control(plot, result) else 0
+        return bar_chart(plot.title, plot.labels, plot.series, marks, n_pale)
+    positions = [float(i) for i in range(len(plot.labels))]
+    return line_chart(plot.title, positions, plot.series, marks, is_log=plot.is_log)
 
 
-def written(cell: object) -> str:
-    """A number as people read it."""
+def _ends_in_control(plot: Plot, result: Result) -> bool:
+    """Whether the last bar is the control: bars match the rows, and the last row is the control."""
+    is_row_each = len(plot.labels) == len(result.rows) and len(plot.series) == 1
+    return is_row_each and "(control)" in str(result.rows[-1][0])
+
+
+def format_cell(cell: object) -> str:
+    """Return a cell of a table as text; numbers with about three significant digits."""
     if not isinstance(cell, (int, float)):
         return str(cell)
     if cell == round(cell) and abs(cell) < 1e6:
         return f"{cell:.0f}"
-    return (
-        f"{cell:.3g}" if abs(cell) < 1000 else f"{cell:,.0f}" if abs(cell) < 1e6 else f"{cell:.1e}"
-    )
+    if abs(cell) < 1000:
+        return f"{cell:.3g}"
+    return f"{cell:,.0f}" if abs(cell) < 1e6 else f"{cell:.1e}"

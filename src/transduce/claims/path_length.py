@@ -5,9 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from transduce.claims import Result, conclude, judge, lines
+from transduce.claims.claim import Result, conclude, judge, lines
 from transduce.claims.lab import Lab
-from transduce.claims.layers_beside import D_MODEL, WINDOW, Lstm, Recurrent, SelfAttention
+from transduce.claims.sequence_layers import D_MODEL, WINDOW, Lstm, Recurrent, SelfAttention
 
 LENGTHS = (8, 16, 32, 64, 128, 256)
 N_DRAWS = 8

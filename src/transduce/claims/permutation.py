@@ -5,8 +5,8 @@ import copy
 import torch
 from torch import Tensor
 
-from transduce.claims import SHOWN, Result, bars, conclude, judge
-from transduce.claims.lab import Lab, grammar
+from transduce.claims.claim import SHOWN, Result, bars, conclude, judge
+from transduce.claims.lab import Lab, grammar_pairs
 from transduce.inspection.record import remove_positions
 from transduce.model import Transformer
 
@@ -46,7 +46,7 @@ def differences(lab: Lab, model: Transformer, n_sentences: int) -> tuple[float, 
     """The largest difference between the vectors of sentences as they are and shuffled, and the largest number among them."""
     worst = size = 0.0
     generator = torch.Generator().manual_seed(1)
-    for pair in grammar(n_sentences):
+    for pair in grammar_pairs(n_sentences):
         ids = torch.tensor([lab.translator.source_vocabulary.encode(pair.source)])
         order = torch.randperm(ids.shape[1], generator=generator)
         plain, shuffled = encode(model, ids), encode(model, ids[:, order])

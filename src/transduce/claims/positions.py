@@ -1,8 +1,9 @@
 """Learned positions do as well as sinusoids (Table 3, E); and what happens beyond the length of training?"""
 
-from transduce.claims import Result, bars, conclude, judge, toy
-from transduce.claims.lab import TEST_SEED, Lab, apart, exam_set, examine, mean
-from transduce.claims.variants import SEEDS, Variants, has_learnt, losses, train_each
+from transduce.claims import toy
+from transduce.claims.claim import Result, bars, conclude, judge
+from transduce.claims.lab import TEST_SEED, Lab, evaluate, held_out_set, is_clearly_lower, mean
+from transduce.claims.variants import SEEDS, Variants, has_learned, losses, train_each
 from transduce.inspection.record import remove_positions
 from transduce.model import Transformer
 
@@ -16,27 +17,27 @@ def no_positions(model: Transformer) -> None:
 
 
 def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS[:2]) -> Result:
-    """Sinusoids, learned vectors and no positions, from the same seeds; the exam as in training, and with longer sentences."""
-    blind = {"bend": no_positions}
+    """Train with sinusoids, learned positions and none; test on longer sentences too."""
+    blind = {"change": no_positions}
     variants: Variants = {
         "sinusoids": {} if sinusoidal else blind,
         "learned": {"shape": {"positions": "learned", "max_positions": 64}},
         "none (control)": blind,
     }
     variants = {name: {"recipe": {"steps": STEPS}, **changes} for name, changes in variants.items()}
-    exams = train_each(lab, variants, seeds)
-    sines, learned, none = (losses(each) for each in exams.values())
+    evaluations = train_each(lab, variants, seeds)
+    sines, learned, none = (losses(each) for each in evaluations.values())
     models = {
         name: lab.train(**changes, seed=seeds[0]).translator.model
         for name, changes in variants.items()
     }
     shares = {
-        name: [examine(model, exam_set(150, nested)).pieces for nested in NESTED]
+        name: [evaluate(model, held_out_set(150, nested)).pieces for nested in NESTED]
         for name, model in models.items()
     }
     equal = abs(mean(sines) - mean(learned)) < SAME * mean(sines)
     extrapolates = shares["sinusoids"][1] > 0.9 * shares["sinusoids"][0]
-    needed = apart(sines, none) or apart(learned, none)
+    needed = is_clearly_lower(sines, none) or is_clearly_lower(learned, none)
     names = ("as long as in training", "longer", "much longer")
     words = [
         [len(pair.source.split()) for pair in toy.sentences(150, TEST_SEED, "held-out", nested)]
@@ -53,7 +54,7 @@ def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS[:2]
         shares["sinusoids"][i] > max(shares[name][i] for name in [*shares][1:]) for i in (1, 2)
     )
     return conclude(
-        judge(needed and has_learnt(exams["learned"]), equal, extrapolates),
+        judge(needed and has_learned(evaluations["learned"]), equal, extrapolates),
         f"On sentences {meant[0]} sinusoids have a loss of {mean(sines):.3f}, learned positions "
         f"{mean(learned):.3f}: {'nearly the same' if equal else 'not the same'}. Right pieces on sentences that are "
         f"{meant[1]} and {meant[2]}: {'; '.join(beyond)}. Beyond the trained lengths sinusoids are "
@@ -70,7 +71,7 @@ def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS[:2]
         ),
         [
             (name, mean(losses(each)), min(losses(each)), max(losses(each)), *shares[name])
-            for name, each in exams.items()
+            for name, each in evaluations.items()
         ],
         bars("Share of right pieces, by length of the sentences", names, shares),
     )

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from transduce.claims import Result, conclude, judge, lines
+from transduce.claims.claim import Result, conclude, judge, lines
 from transduce.claims.lab import Lab
-from transduce.claims.layers_beside import Recurrent, milliseconds
+from transduce.claims.sequence_layers import Recurrent, milliseconds
 from transduce.model.attention import attention_weights
 
 LENGTHS = (64, 128, 256, 512, 1024)

@@ -2,9 +2,16 @@
 
 import math
 
-from transduce.claims import Result, bars, compare
-from transduce.claims.lab import Lab, apart, mean
-from transduce.claims.variants import SEEDS, has_learnt, losses, report, train_each
+from transduce.claims.claim import Result, bars, judge_variants
+from transduce.claims.lab import Lab, is_clearly_lower, mean
+from transduce.claims.variants import (
+    SEEDS,
+    exact_accuracies,
+    has_learned,
+    losses,
+    report,
+    train_each,
+)
 
 VARIANTS = {
     "neither": (0.0, 0.0),
@@ -25,35 +32,44 @@ def run(
         }
         for name, (dropout, smoothing) in VARIANTS.items()
     }
-    exams = train_each(lab, changed, seeds, n_pairs=n_pairs)
-    exact = {name: [exam.sentences for exam in each] for name, each in exams.items()}
-    plain, smooth = losses(exams["neither"]), losses(exams["smoothing 0.1"])
+    evaluations = train_each(lab, changed, seeds, n_pairs=n_pairs)
+    exact = {name: exact_accuracies(each) for name, each in evaluations.items()}
+    plain, smooth = losses(evaluations["neither"]), losses(evaluations["smoothing 0.1"])
     found = {
         "dropout lowers the loss": any(
-            apart(losses(exams[name]), plain) for name in ("dropout 0.1", "dropout 0.3")
+            is_clearly_lower(losses(evaluations[name]), plain)
+            for name in ("dropout 0.1", "dropout 0.3")
         ),
-        "smoothing raises perplexity": apart(plain, smooth),
-        "smoothing gives more exact sentences": apart(exact["neither"], exact["smoothing 0.1"]),
+        "smoothing raises perplexity": is_clearly_lower(plain, smooth),
+        "smoothing gives more exact sentences": is_clearly_lower(
+            exact["neither"], exact["smoothing 0.1"]
+        ),
     }
     against = {
-        "dropout raises the loss": apart(plain, losses(exams["dropout 0.1"])),
-        "smoothing lowers perplexity": apart(smooth, plain),
-        "smoothing gives fewer exact sentences": apart(exact["smoothing 0.1"], exact["neither"]),
+        "dropout raises the loss": is_clearly_lower(plain, losses(evaluations["dropout 0.1"])),
+        "smoothing lowers perplexity": is_clearly_lower(smooth, plain),
+        "smoothing gives fewer exact sentences": is_clearly_lower(
+            exact["smoothing 0.1"], exact["neither"]
+        ),
     }
     clear = [name for name, holds in (found | against).items() if holds]
     missing = [name for name, holds in found.items() if not holds]
     numbers = [
         f"{name}: {math.exp(mean(losses(each))):.2f} and {mean(exact[name]):.1%}"
-        for name, each in exams.items()
+        for name, each in evaluations.items()
     ]
     return report(
-        compare(any(map(has_learnt, exams.values())), list(found.values()), list(against.values())),
+        judge_variants(
+            any(map(has_learned, evaluations.values())),
+            list(found.values()),
+            list(against.values()),
+        ),
         f"Clear in every seed: {'; '.join(clear) or 'nothing'}. Claimed and not shown: {'; '.join(missing) or 'nothing'}. "
         f"Perplexity and exact sentences with {', '.join(numbers)}.",
-        exams,
+        evaluations,
         bars(
             "Share of exact sentences, mean of the seeds",
-            exams,
+            evaluations,
             {"": [mean(each) for each in exact.values()]},
         ),
     )

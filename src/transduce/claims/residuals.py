@@ -5,13 +5,14 @@ from typing import Any
 
 from torch import Tensor
 
-from transduce.claims import Result, compare
-from transduce.claims.lab import Lab, apart, mean
+from transduce.claims.claim import Result, judge_variants
+from transduce.claims.lab import Lab, is_clearly_lower, mean
 from transduce.claims.variants import (
     SEEDS,
     Variants,
-    curves,
-    has_learnt,
+    exact_accuracies,
+    has_learned,
+    loss_curves,
     losses,
     report,
     train_each,
@@ -32,7 +33,7 @@ def without_norms(model: Transformer) -> None:
     _answer(model, lambda whole, given, out: given[0] + given[1])
 
 
-def as_it_is(model: Transformer) -> None:
+def unchanged(model: Transformer) -> None:
     """Change nothing."""
 
 
@@ -46,30 +47,30 @@ def _answer(
 
 def run(lab: Lab, *, removed: bool = True, seeds: tuple[int, ...] = SEEDS[:2]) -> Result:
     """Four layers in each stack, trained alike: whole, without residuals, without norms."""
-    bends = {
-        "whole": as_it_is,
+    changes = {
+        "whole": unchanged,
         "without residuals": without_residuals,
         "without norms": without_norms,
     }
     variants: Variants = {
-        name: {"bend": bend if removed else as_it_is, "shape": SHAPE}
-        for name, bend in bends.items()
+        name: {"change": change if removed else unchanged, "shape": SHAPE}
+        for name, change in changes.items()
     }
-    exams = train_each(lab, variants, seeds)
-    whole, no_residuals, no_norms = (losses(each) for each in exams.values())
-    worse = [apart(whole, each) for each in (no_residuals, no_norms)]
-    better = [apart(each, whole) for each in (no_residuals, no_norms)]
+    evaluations = train_each(lab, variants, seeds)
+    whole, no_residuals, no_norms = (losses(each) for each in evaluations.values())
+    worse = [is_clearly_lower(whole, each) for each in (no_residuals, no_norms)]
+    better = [is_clearly_lower(each, whole) for each in (no_residuals, no_norms)]
     told = [
         "worse, as claimed" if a else "better, against the claim" if b else "no clear difference"
         for a, b in zip(worse, better, strict=True)
     ]
     return report(
-        compare(has_learnt(exams["whole"]), worse, better),
+        judge_variants(has_learned(evaluations["whole"]), worse, better),
         f"After the same steps the whole model has a loss of {mean(whole):.2f}. Without residual connections it "
         f"is {mean(no_residuals):.2f}: {told[0]}. Without norms it is {mean(no_norms):.2f}: {told[1]}. (Clear is "
         f"what every seed shows; {SHAPE['n_layers']} layers in each stack and a small task.)",
-        exams,
-        curves(lab, variants, seeds[0]),
+        evaluations,
+        loss_curves(lab, variants, seeds[0]),
         control="The control is the whole model, trained alike: it translates "
-        f"{mean([exam.sentences for exam in exams['whole']]):.0%} of new sentences exactly.",
+        f"{mean(exact_accuracies(evaluations['whole'])):.0%} of new sentences exactly.",
     )

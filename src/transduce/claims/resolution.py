@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transduce.claims import Result, bars, conclude, judge
+from transduce.claims.claim import Result, bars, conclude, judge
 from transduce.claims.lab import Lab
 from transduce.config import ModelConfig
 from transduce.model.attention import MultiHeadAttention

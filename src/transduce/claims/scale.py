@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from transduce.claims import Result, conclude, judge, lines
-from transduce.claims.lab import Lab, grammar
+from transduce.claims.claim import Result, conclude, judge, lines
+from transduce.claims.lab import Lab, grammar_pairs
 from transduce.inspection.trace import trace
 
 SIZES = (4, 16, 64, 256, 1024)
@@ -17,7 +17,7 @@ def run(lab: Lab, *, scaled: bool = True, control_scaled: bool = False) -> Resul
     here, control = (
         [spread(d_k, is_scaled) for d_k in SIZES] for is_scaled in (scaled, control_scaled)
     )
-    found = trace(lab.translator, grammar(1)[0].source)
+    found = trace(lab.translator, grammar_pairs(1)[0].source)
     raw = [tensor.std().item() for name, tensor in found.tensors.items() if name.endswith(".raw")]
     root = math.sqrt(found.tensors["enc.0.self.q"].shape[-1])
     stays = all(0.8 < each[0] < 1.25 for each in here) and here[-1][2] > 0.5 * here[0][2]
@@ -37,7 +37,7 @@ def run(lab: Lab, *, scaled: bool = True, control_scaled: bool = False) -> Resul
         judge(saturates, stays),
         f"Divided by sqrt(d_k), scores spread by {here[0][0]:.2f} at d_k {SIZES[0]} and {here[-1][0]:.2f} at "
         f"{SIZES[-1]}; the largest weight of {N_KEYS} is {here[-1][1]:.2f} and the softmax still passes a gradient of "
-        f"{here[-1][2]:.3f}. Trained heads are free to spread their scores more: those of this model by "
+        f"{here[-1][2]:.3f}. SmallModel heads are free to spread their scores more: those of this model by "
         f"{trained:.1f} after the division.",
         f"Not divided, scores spread by {control[-1][0]:.0f} at d_k {SIZES[-1]}: one key takes "
         f"{control[-1][1]:.0%} of the weight, and the gradient falls from {control[0][2]:.3f} to {control[-1][2]:.4f}.",

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transduce.claims import Result, conclude, judge, lines
+from transduce.claims.claim import Result, conclude, judge, lines
 from transduce.claims.lab import Lab
-from transduce.claims.layers_beside import D_MODEL, Recurrent, SelfAttention, milliseconds
+from transduce.claims.sequence_layers import D_MODEL, Recurrent, SelfAttention, milliseconds
 
 LENGTHS = (8, 16, 32, 64, 128)
 

@@ -5,7 +5,7 @@ from functools import cache
 import torch
 from torch.nn import functional as F
 
-from transduce.claims import Result, bars, conclude, judge
+from transduce.claims.claim import Result, bars, conclude, judge
 from transduce.claims.lab import Lab
 from transduce.grammar import lexicon
 
@@ -47,11 +47,11 @@ def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False) 
 
 def nearest(lab: Lab, is_own: bool) -> tuple[float, float, float, float, float]:
     """Shares of words with a neighbour of the same class and of nouns with one of their kind; cosines; how many words."""
-    vocabulary = lab.grammarian.source_vocabulary
+    vocabulary = lab.grammar_translator.source_vocabulary
     spelled = {word: vocabulary.encode(word) for word in kinds()}
     words = [word for word, ids in spelled.items() if len(ids) == 1]
     names = [kinds()[word] for word in words]
-    table = lab.grammarian.model.source_embedding.weight.detach()
+    table = lab.grammar_translator.model.source_embedding.weight.detach()
     vectors = F.normalize(table[[spelled[word][0] for word in words]], dim=-1)
     if not is_own:
         vectors = vectors[torch.randperm(len(words), generator=torch.Generator().manual_seed(1))]

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from transduce.claims import Result, conclude, judge, lines
+from transduce.claims.claim import Result, conclude, judge, lines
 from transduce.claims.lab import Lab
 from transduce.model.positions import sinusoids
 

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from transduce.claims import Result, bars, conclude, judge
-from transduce.claims.lab import Lab, grammar
+from transduce.claims.claim import Result, bars, conclude, judge
+from transduce.claims.lab import Lab, grammar_pairs
 from transduce.inspection.record import instrument
 from transduce.model import Transformer
 from transduce.model.weights import shared_copy
@@ -41,7 +41,7 @@ def run(
 def decoded(lab: Lab, n_sentences: int) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Source, target and the logits of each step of greedy decoding, a sentence each."""
     model, found = lab.translator.model, []
-    for pair in grammar(n_sentences):
+    for pair in grammar_pairs(n_sentences):
         source = torch.tensor([[*lab.translator.source_vocabulary.encode(pair.source), EOS]])
         with torch.inference_mode():
             cache, written, rows = (

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import torch
 
-from transduce.claims import Result, bars, conclude, judge
-from transduce.claims.lab import Lab, grammar, watched
+from transduce.claims.claim import Result, bars, conclude, judge
+from transduce.claims.lab import Lab, grammar_pairs, record_each
 from transduce.decode.options import Sampling
 from transduce.decode.sampling import reshape_distribution
 
@@ -15,10 +15,13 @@ TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0)
 def run(lab: Lab, *, applied: bool = True, n_sentences: int = 20) -> Result:
     """The distributions of all steps of some translations at several temperatures, and translations drawn at each."""
     logits = torch.cat(
-        [found["logits"] for found in watched(lab.translator.model, lab.answers(n_sentences))]
+        [
+            found["logits"]
+            for found in record_each(lab.translator.model, lab.own_translations(n_sentences))
+        ]
     )
     log_probs = torch.log_softmax(logits, dim=-1)
-    texts = [pair.source for pair in grammar(n_sentences)]
+    texts = [pair.source for pair in grammar_pairs(n_sentences)]
     greedy = [each.text for each in lab.translator.translate(texts, beam=1)]
     entropies, kept, equal = [], [], []
     for temperature in TEMPERATURES:

@@ -1,70 +1,82 @@
-"""Small models that differ in one thing, each trained from the same seeds, side by side."""
+"""Compare small models that differ in one thing, each trained from the same seeds."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from transduce.claims import Plot, Result, Verdict, bars, lines
-from transduce.claims.lab import Exam, Lab, exam_set, examine, mean
+from transduce.claims.claim import Plot, Result, Verdict, bars, lines
+from transduce.claims.lab import Evaluation, Lab, evaluate, held_out_set, mean
 
 SEEDS = (1, 2, 3)
-NARROW = {
-    "d_model": 32,
-    "d_ff": 64,
-}  # small enough that the little language is not learnt to the end
-LEARNT = 0.75  # share of pieces
+NARROW = {"d_model": 32, "d_ff": 64}  # too small to learn the toy language completely
+LEARNED = 0.75  # token accuracy above which a model has learned its task
 
-Exams = Mapping[str, Sequence[Exam]]
-Variants = Mapping[str, Mapping[str, Any]]  # what each changes of the arguments of `Lab.train`
+Evaluations = Mapping[str, Sequence[Evaluation]]  # of each variant, one per seed
+Variants = Mapping[str, Mapping[str, Any]]  # the arguments of `Lab.train` that each changes
 
 
-def train_each(lab: Lab, variants: Variants, seeds: Sequence[int], **common: Any) -> Exams:
-    """Every variant from every seed, examined on sentences it has not seen."""
+def train_each(lab: Lab, variants: Variants, seeds: Sequence[int], **common: Any) -> Evaluations:
+    """Train every variant from every seed and evaluate it on unseen sentences."""
     found = {}
     for name, changes in variants.items():
         models = [lab.train(**{**common, **changes}, seed=seed).translator.model for seed in seeds]
-        found[name] = [examine(model, exam_set()) for model in models]
+        found[name] = [evaluate(model, held_out_set()) for model in models]
     return found
 
 
-def has_learnt(exams: Sequence[Exam]) -> bool:
-    """Whether models can do their task at all: differences between those that cannot mean nothing."""
-    return mean([exam.pieces for exam in exams]) > LEARNT
+def has_learned(evaluations: Sequence[Evaluation]) -> bool:
+    """Whether the models can do their task at all. If not, differences between them mean nothing."""
+    return mean([evaluation.token_accuracy for evaluation in evaluations]) > LEARNED
 
 
-def losses(exams: Sequence[Exam]) -> list[float]:
-    """Of all seeds."""
-    return [exam.loss for exam in exams]
+def losses(evaluations: Sequence[Evaluation]) -> list[float]:
+    """Return the loss of each seed."""
+    return [evaluation.loss for evaluation in evaluations]
+
+
+def exact_accuracies(evaluations: Sequence[Evaluation]) -> list[float]:
+    """Return the share of exact sentences of each seed."""
+    return [evaluation.exact_accuracy for evaluation in evaluations]
 
 
 def report(
-    verdict: Verdict, says: str, exams: Exams, *plots: Plot, control: str | None = None
+    verdict: Verdict,
+    says: str,
+    evaluations: Evaluations,
+    *plots: Plot,
+    control: str | None = None,
 ) -> Result:
-    """The losses of all variants as numbers and as bars; where nothing else is said the control is chance."""
-    found = {name: losses(each) for name, each in exams.items()}
-    widest = max(max(each) - min(each) for each in found.values())
+    """Return a result with the losses of all variants, as a table and as bars.
+
+    The default control is the spread of the seeds.
+    """
+    loss_of = {name: losses(each) for name, each in evaluations.items()}
+    if control is None:
+        spread = max(max(each) - min(each) for each in loss_of.values())
+        control = (
+            "Chance: a difference counts only if it holds for every pair of seeds. "
+            f"Seeds of the same model differ by up to {spread:.3f} in loss."
+        )
     rows = [
-        (name, mean(each), min(each), max(each), mean([exam.sentences for exam in exams[name]]))
-        for name, each in found.items()
+        (name, mean(each), min(each), max(each), mean(exact_accuracies(evaluations[name])))
+        for name, each in loss_of.items()
     ]
-    seeds = {
-        "mean": [mean(each) for each in found.values()],
-        "worst": [max(each) for each in found.values()],
+    shown = {
+        "mean": [mean(each) for each in loss_of.values()],
+        "worst": [max(each) for each in loss_of.values()],
     }
-    names = [name.removesuffix(" (control)") for name in exams]
+    names = [name.removesuffix(" (control)") for name in evaluations]
     return Result(
-        verdict,
-        says,
-        control
-        or "Chance: only what holds for every seed against every seed counts as a difference; seeds of one and the "
-        f"same model differ by up to {widest:.3f} in the loss.",
-        ("model", "loss, mean of the seeds", "from", "to", "exact sentences"),
-        rows,
-        [bars("Loss on unseen sentences, mean and worst seed", names, seeds), *plots],
+        verdict=verdict,
+        says=says,
+        control=control,
+        headers=("model", "loss, mean of the seeds", "from", "to", "exact sentences"),
+        rows=rows,
+        plots=[bars("Loss on unseen sentences, mean and worst seed", names, shown), *plots],
     )
 
 
-def curves(lab: Lab, variants: Variants, seed: int) -> Plot:
-    """The losses of trainings, by step."""
+def loss_curves(lab: Lab, variants: Variants, seed: int) -> Plot:
+    """Return the training losses by step, at most about 24 points each."""
     found = {
         name.split(" (")[0]: lab.train(**changes, seed=seed).losses
         for name, changes in variants.items()

@@ -1,12 +1,13 @@
 """Post-norm needs a warm-up of the learning rate (section 5.3)."""
 
-from transduce.claims import Result, compare
-from transduce.claims.lab import RECIPE, Lab, apart, mean
+from transduce.claims.claim import Result, judge_variants
+from transduce.claims.lab import RECIPE, Lab, is_clearly_lower, mean
 from transduce.claims.variants import (
     SEEDS,
     Variants,
-    curves,
-    has_learnt,
+    exact_accuracies,
+    has_learned,
+    loss_curves,
     losses,
     report,
     train_each,
@@ -25,21 +26,25 @@ def run(lab: Lab, *, peak: float = PEAK, seeds: tuple[int, ...] = SEEDS[:2]) -> 
         "post-norm, none": {"recipe": flat, "shape": SHAPE},
         "pre-norm, none (control)": {"recipe": flat, "shape": {**SHAPE, "norm": "pre"}},
     }
-    exams = train_each(lab, variants, seeds)
-    with_it, without, control = (losses(each) for each in exams.values())
-    needed = apart(with_it, without)
-    control_learns = has_learnt(exams["pre-norm, none (control)"]) and apart(control, without)
+    evaluations = train_each(lab, variants, seeds)
+    with_it, without, control = (losses(each) for each in evaluations.values())
+    needed = is_clearly_lower(with_it, without)
+    control_learns = has_learned(evaluations["pre-norm, none (control)"]) and is_clearly_lower(
+        control, without
+    )
     is_lost = needed and control_learns and mean(without) > 2 * mean(with_it)
-    exact = [f"{mean([exam.sentences for exam in each]):.0%}" for each in exams.values()]
+    exact = [f"{mean(exact_accuracies(each)):.0%}" for each in evaluations.values()]
     return report(
-        compare(
-            has_learnt(exams["post-norm, warm-up"]), [needed, is_lost], [apart(without, with_it)]
+        judge_variants(
+            has_learned(evaluations["post-norm, warm-up"]),
+            [needed, is_lost],
+            [is_clearly_lower(without, with_it)],
         ),
         f"At a peak rate of {peak:g} the paper's model ends at a loss of {mean(with_it):.2f} with "
         f"{RECIPE.warmup_steps} steps of warm-up and at {mean(without):.2f} without "
         f"({exact[0]} and {exact[1]} of sentences exact).",
-        exams,
-        curves(lab, variants, seeds[0]),
+        evaluations,
+        loss_curves(lab, variants, seeds[0]),
         control=f"Pre-norm, which is said not to need it, ends at {mean(control):.2f} without any ({exact[2]} exact): "
         f"{'by itself the rate is not' if control_learns else 'it has not learnt, so the rate itself may be'} too high.",
     )

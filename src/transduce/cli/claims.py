@@ -19,9 +19,9 @@ from transduce.config import nearest
 from transduce.errors import UsageError
 
 if TYPE_CHECKING:
-    from transduce.claims import Claim, Result
+    from transduce.claims.claim import Claim, Result
 
-LOOKS_INTO = {"yours": "any", "grammar": "en-it", "own": ""}
+EXAMINED_MODELS = {"yours": "any", "grammar": "en-it", "own": ""}  # the column -m of the list
 STYLES = ("green", "yellow", "dim", "red")  # of the verdicts, in their order
 
 
@@ -49,139 +49,128 @@ def claims(
       transduce claims causal_mask diagonal
       transduce claims --fast -m runs/en-it --html out.html
     """
-    selected = chosen(names or (), fast, every)
+    selected = select_claims(names or (), fast=fast, every=every)
     if selected:
-        run_claims(model, selected, html, as_json)
+        run_claims(model, selected, html=html, as_json=as_json)
     elif html is None:
-        list_claims(as_json)
+        list_claims(as_json=as_json)
     else:
         raise UsageError("--html shows results; add names of claims, --fast or --all")
 
 
-def list_claims(as_json: bool) -> None:
-    """What there is to test."""
-    from transduce.claims import TEXTS
+def select_claims(names: Sequence[str], *, fast: bool, every: bool) -> "list[Claim]":
+    """Return the claims to run, in the order of the paper; none if nothing is requested."""
+    from transduce.claims import claims as all_claims
+
+    registry = all_claims()
+    for name in names:
+        if name not in registry:
+            raise UsageError(f"no claim {name!r}; {nearest(name, registry)}")
+    if sum([bool(names), fast, every]) > 1:
+        raise UsageError("expected names of claims, --fast or --all, not several of them")
+    return [
+        claim
+        for claim in registry.values()
+        if claim.name in names or every or (fast and claim.is_fast)
+    ]
+
+
+def list_claims(*, as_json: bool) -> None:
+    """Print all claims."""
+    from transduce.claims import SOURCES
     from transduce.claims import claims as all_claims
 
     if as_json:
         for claim in all_claims().values():
             print(json.dumps(asdict(claim), ensure_ascii=False))
         return
-    table = Table("name", "claim", "said in", "--fast", "-m", box=rich.box.SIMPLE_HEAD)
+    table = Table("name", "claim", "source", "--fast", "-m", box=rich.box.SIMPLE_HEAD)
     for claim in all_claims().values():
-        said = claim.source.split(" (")[0]
         table.add_row(
-            claim.name, claim.statement, said, "x" * claim.is_fast, LOOKS_INTO[claim.model]
+            claim.name,
+            claim.statement,
+            _short_source(claim),
+            "x" if claim.is_fast else "",
+            EXAMINED_MODELS[claim.model],
         )
-    Console().print(table)
-    Console().print(
-        "transduce claims NAME... runs some, --fast those marked x (a minute), --all every one (a quarter of an hour).\n"
-        "-m MODEL has MODEL looked into: by claims marked any; by those marked en-it if it translates the generated English "
-        f"into Italian, else they take the built-in model; the others build or train models of their own.\n{TEXTS}",
+    console = Console()
+    console.print(table)
+    console.print(
+        "transduce claims NAME... runs the named claims, --fast those marked x (a minute), "
+        "--all every claim (a quarter of an hour).\n"
+        "-m MODEL is examined by claims marked any. Claims marked en-it examine it if it "
+        "translates the generated English into Italian, else the built-in model. "
+        f"The others build or train models of their own.\n{SOURCES}",
         highlight=False,
     )
 
 
-def chosen(names: Sequence[str], fast: bool, every: bool) -> "list[Claim]":
-    """The claims that are asked for."""
-    from transduce.claims import claims as all_claims
-
-    for name in names:
-        if name not in all_claims():
-            raise UsageError(f"no claim {name!r}: {nearest(name, all_claims())}")
-    if sum((bool(names), fast, every)) > 1:
-        raise UsageError("give names, --fast or --all: one of them")
-    return [
-        claim
-        for claim in all_claims().values()
-        if claim.name in names or every or (fast and claim.is_fast)
-    ]
+def _short_source(claim: "Claim") -> str:
+    return claim.source.split(" (")[0]
 
 
 def run_claims(
-    model: Path | None, wanted: "Sequence[Claim]", html: Path | None, as_json: bool
+    model: Path | None, selected: "Sequence[Claim]", *, html: Path | None, as_json: bool
 ) -> None:
-    """Make the experiments; the verdict is a result, not an error."""
+    """Run experiments and print their results. A refuted claim is a result, not an error."""
     from transduce.claims.page import claims_page
 
     results = {}
     console = Console(stderr=True)
-    for claim, result, seconds in experiments(model, wanted, console):
+    for claim, result, seconds in run_experiments(model, selected, console):
         results[claim.name] = result
         if as_json:
-            about = {
+            record = {
                 "name": claim.name,
                 "statement": claim.statement,
                 "source": claim.source,
                 "seeds": claim.seeds,
+                **asdict(result),
+                "seconds": round(seconds, 1),
             }
-            print(
-                json.dumps(
-                    {**about, **asdict(result), "seconds": round(seconds, 1)},
-                    ensure_ascii=False,
-                    default=list,
-                ),
-                flush=True,
-            )
+            print(json.dumps(record, ensure_ascii=False, default=list), flush=True)
     if not as_json:
-        show(results, Console())
+        print_results(results, Console())
     if html is not None:
         command = " ".join(["transduce claims", *sys.argv[2:]])
-        write_page(html, claims_page(results, tested(model), command, time.strftime("%Y-%m-%d")))
-        console.print(f"{html}: every experiment with its numbers and plots", highlight=False)
+        about, date = describe_model(model), time.strftime("%Y-%m-%d")
+        write_page(html, claims_page(results, about, command, date))
+        console.print(f"the page is in {html}", highlight=False)
 
 
-def tested(model: Path | None) -> str:
-    """What was tested, for whoever has not seen the code."""
-    from transduce.decode.load import load_translator
-
-    translator = load_translator(model)
-    config, n_pieces = translator.model.config, len(translator.source_vocabulary)
-    which = "one small Transformer that translates generated English sentences into Italian"
-    if model is not None:
-        which = f"the model {model} (where they need a right translation that it does not know, into the built-in one)"
-    return (
-        f"Rows that do not speak of models of their own look into {which}: {config.n_layers} layers in each of its two stacks, "
-        f"{config.n_heads} heads, vectors of {config.d_model} numbers, {n_pieces:,} pieces; a piece is a word or a part of one. "
-        "The grammar that generates the sentences also knows the right translation, and which word belongs to which. Layers "
-        "and heads are counted from 1."
-    )
-
-
-def experiments(
-    model: Path | None, wanted: "Sequence[Claim]", console: Console
+def run_experiments(
+    model: Path | None, selected: "Sequence[Claim]", console: Console
 ) -> "Iterator[tuple[Claim, Result, float]]":
-    """Each claim with its result and how long it took; which one is running is said on the console."""
+    """Run experiments one by one; yield each claim, its result and the seconds it took."""
     import torch
 
     from transduce.claims.lab import Lab
 
     lab, n_threads = Lab(model), torch.get_num_threads()
-    torch.set_num_threads(1)  # models are so small that threads would mostly wait for each other
-    for number, claim in enumerate(wanted, start=1):
-        console.print(
-            f"{number}/{len(wanted)}  {claim.name}: {claim.title}", style="dim", highlight=False
-        )
+    torch.set_num_threads(1)  # the models are so small that more threads are slower
+    for number, claim in enumerate(selected, start=1):
+        progress = f"{number}/{len(selected)}  {claim.name}: {claim.title}"
+        console.print(progress, style="dim", highlight=False)
         start = time.perf_counter()
-        yield claim, claim.run(lab), time.perf_counter() - start
+        result = claim.run(lab)
+        yield claim, result, time.perf_counter() - start
     torch.set_num_threads(n_threads)
 
 
-def show(results: "Mapping[str, Result]", console: Console) -> None:
-    """Verdicts, and the numbers read aloud."""
-    from transduce.claims import VERDICTS
+def print_results(results: "Mapping[str, Result]", console: Console) -> None:
+    """Print the verdicts; for a single claim also its numbers."""
     from transduce.claims import claims as all_claims
-    from transduce.claims.page import written
+    from transduce.claims.claim import VERDICTS
+    from transduce.claims.page import format_cell
 
     styles = dict(zip(VERDICTS, STYLES, strict=True))
     table = Table(
         "claim", "verdict", "what was measured", box=rich.box.SIMPLE_HEAD, show_lines=True
     )
     for name, result in results.items():
-        verdict = f"[{styles[result.verdict]}]{result.verdict}[/]"
         table.add_row(
-            f"{name}\n[dim]{all_claims()[name].source.split(' (')[0]}[/]",
-            verdict,
+            f"{name}\n[dim]{_short_source(all_claims()[name])}[/]",
+            f"[{styles[result.verdict]}]{result.verdict}[/]",
             f"{result.says}\n[dim]Control: {result.control}[/]",
         )
     console.print(table)
@@ -189,5 +178,27 @@ def show(results: "Mapping[str, Result]", console: Console) -> None:
         (result,) = results.values()
         numbers = Table(*result.headers, box=rich.box.SIMPLE_HEAD)
         for row in result.rows:
-            numbers.add_row(*map(written, row))
+            numbers.add_row(*map(format_cell, row))
         console.print(numbers)
+
+
+def describe_model(model: Path | None) -> str:
+    """Return which model was examined, for readers of the page."""
+    from transduce.decode.load import load_translator
+
+    translator = load_translator(model)
+    config, n_tokens = translator.model.config, len(translator.source_vocabulary)
+    if model is None:
+        examined = "one small Transformer that translates generated English sentences into Italian"
+    else:
+        examined = (
+            f"the model {model} (or the built-in one, where a correct translation is needed "
+            "that this model does not know)"
+        )
+    return (
+        f"Claims without models of their own examine {examined}: {config.n_layers} layers in each "
+        f"of its two stacks, {config.n_heads} heads, vectors of {config.d_model} numbers, "
+        f"a vocabulary of {n_tokens:,} tokens; a token is a word or a part of one. The grammar that "
+        "generates the sentences also gives the correct translation and the word alignment. "
+        "Layers and heads are counted from 1."
+    )
