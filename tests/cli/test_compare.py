@@ -264,7 +264,7 @@ def test_short_lines_have_a_bleu_of_their_own_in_a_bucket_and_none_in_a_whole_se
             2,
             "model/config.json is both read and written",
         ),
-        (("--system", "a=-", "--system", "b=-"), 2, "standard input (-) can be read once only"),
+        (("--system", "a=-", "--system", "b=-"), 2, "standard input (-) can be read only once"),
         (
             (
                 "--system",

@@ -266,7 +266,7 @@ def test_every_kind_of_bad_input_has_its_message_and_exit_code(
 
     for arguments, wanted_code, wanted in (
         (("gone", "two"), 66, "no file"),
-        (("full", "two"), 66, "is a folder, wanted a text file"),
+        (("full", "two"), 66, "is a folder; expected a text file"),
         (("three", "two"), 65, "three has 3 lines"),
         (("empty", "empty"), 65, "hold no pair to learn from"),
         (("one", "one"), 65, "1 pairs with 1 different sources are too few to split some off"),

@@ -70,7 +70,7 @@ def test_segmentations_are_drawn_as_often_as_by_the_paper(dropout: float) -> Non
     """Two samples of 4000 of each segmentation, compared bin by bin; each |z| > 4.5 has probability below 7e-6."""
     n, word = 4000, "▁mangiano"
     random = Random(1)
-    ours = Counter(CUTTER._cut(word, dropout, random) for _ in range(n))
+    ours = Counter(CUTTER._segment(word, dropout, random) for _ in range(n))
     theirs = Counter(step_by_step(tuple(word), dropout, random) for _ in range(n))
     assert len(ours) > 3
     for symbols in ours.keys() | theirs.keys():

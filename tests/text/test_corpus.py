@@ -39,8 +39,8 @@ def test_unequal_files_are_refused_with_both_counts_and_the_place(tmp_path: Path
     read = PairFiles((source,), (target,)).read()
     with pytest.raises(
         DataError,
-        match=r"a\.en has 399 lines, .*b\.it has 400: line n of one must be the translation of line n of the other\. "
-        r"They most likely drift apart near line 15\d\. transduce doctor shows the place",
+        match=r"a\.en has 399 lines, .*b\.it has 400; line n of one must be the translation of line n of the other\. "
+        r"They probably drift apart near line 15\d\. Run transduce doctor to see the place",
     ):
         list(read)
 
@@ -68,7 +68,7 @@ def test_tsv_has_source_and_target_and_perhaps_more(tmp_path: Path) -> None:
         Pair("", ""),
         Pair("two", "due"),
     ]
-    with pytest.raises(DataError, match=r"a\.tsv, line 2: no tab; wanted source, tab, target"):
+    with pytest.raises(DataError, match=r"a\.tsv, line 2: no tab; expected source, tab, target"):
         list(open_pairs(pairs=[write(path, "one\tuno\ntwo due\n")]).read())
 
 
@@ -95,10 +95,10 @@ def test_jsonl_has_two_named_fields(tmp_path: Path) -> None:
     [
         (
             '{"en": "one", "it": "uno"}',
-            r"line 1: the fields en, it, wanted text in 'source' and 'target'; name yours by --fields",
+            r"line 1: found fields en, it; expected text in 'source' and 'target': name the fields with --fields",
         ),
-        ('["one", "uno"]', "line 1: a list, wanted text in 'source' and 'target'"),
-        ('{"source": 1, "target": "uno"}', "line 1: the fields source, target, wanted text"),
+        ('["one", "uno"]', "line 1: found a list; expected text in 'source' and 'target'"),
+        ('{"source": 1, "target": "uno"}', "line 1: found fields source, target; expected text"),
         ("{one", "line 1: not valid JSON: "),
         ("[" * 100_000, "line 1: not valid JSON: "),
     ],
@@ -115,10 +115,13 @@ def test_other_json_is_refused(tmp_path: Path, line: str, message: str) -> None:
             {"source": ["a"]},
             "give both --source and --target, or --pairs with both sides in one file",
         ),
-        ({"source": ["a.tsv.gz"]}, r"a\.tsv\.gz holds both sides: give it by --pairs a\.tsv\.gz"),
+        (
+            {"source": ["a.tsv.gz"]},
+            r"a\.tsv\.gz has both sides in one file; use --pairs a\.tsv\.gz",
+        ),
         (
             {"source": ["a", "b"], "target": ["c"]},
-            "2 source files and 1 target files: each needs its translation",
+            "2 source files but 1 target files; give one target file per source file",
         ),
         ({"source": ["a"], "pairs": ["b.tsv"]}, "give either --source and --target, or --pairs"),
     ],

@@ -109,11 +109,14 @@ def test_a_glossary_is_read_from_a_file_with_remarks_and_alternatives(tmp_path: 
     [
         (
             "cat\tgatto\n\tcane\n",
-            r"terms.tsv, line 2: an empty part; wanted phrase, tab, translation: '\\tcane'",
+            r"terms.tsv, line 2: empty phrase or translation; expected phrase, tab, translation: '\\tcane'",
         ),
-        ("cat\t\n", r"terms.tsv, line 1: an empty part; wanted phrase, tab, translation: 'cat\\t'"),
-        ("", "terms.tsv has no entry; wanted a line like: cat, tab, gatto"),
-        ("# nothing\n\n", "terms.tsv has no entry; wanted a line like: cat, tab, gatto"),
+        (
+            "cat\t\n",
+            r"terms.tsv, line 1: empty phrase or translation; expected phrase, tab, translation: 'cat\\t'",
+        ),
+        ("", "terms.tsv has no entry; expected lines like: cat, tab, gatto"),
+        ("# nothing\n\n", "terms.tsv has no entry; expected lines like: cat, tab, gatto"),
     ],
 )
 def test_a_glossary_that_cannot_be_meant_is_refused_with_the_place(
@@ -126,7 +129,7 @@ def test_a_glossary_that_cannot_be_meant_is_refused_with_the_place(
 
 
 def test_an_entry_without_a_word_is_refused() -> None:
-    with pytest.raises(DataError, match="a glossary entry without a word: ' '"):
+    with pytest.raises(DataError, match="glossary entry without a word: ' '"):
         glossary((" ", "x"))
 
 
@@ -135,7 +138,7 @@ def test_phrases_are_read_one_a_line_and_none_is_an_error(tmp_path: Path) -> Non
     path.write_text("gatto\n# a remark\n\n bel cane \n")
     assert read_phrases(path) == ["gatto", "bel cane"]
     path.write_text("# only this\n")
-    with pytest.raises(DataError, match=r"forbidden\.txt has no phrase; wanted one a line"):
+    with pytest.raises(DataError, match=r"forbidden\.txt has no phrase; expected one per line"):
         read_phrases(path)
 
 

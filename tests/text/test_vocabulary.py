@@ -64,7 +64,7 @@ def test_a_vocabulary_survives_the_way_to_bytes_and_back(vocabulary: Vocabulary)
 def test_too_many_pieces_for_the_text_is_an_error_that_says_how_many_are_possible() -> None:
     with pytest.raises(
         ConfigError,
-        match=r"text\.vocab_size is 5000, but this corpus gives at most \d+ pieces: set it to",
+        match=r"text\.vocab_size is 5000, but this corpus gives at most \d+ tokens; set it to",
     ):
         learn_vocabulary(["a b c a b c"] * 10, "bpe", 5000)
 
@@ -84,7 +84,7 @@ def test_too_few_pieces_for_the_characters_is_an_error_that_says_how_many_are_ne
 
 
 def test_nothing_to_learn_from_is_an_error() -> None:
-    with pytest.raises(DataError, match="SentencePiece cannot learn 300 pieces from 0 lines"):
+    with pytest.raises(DataError, match="SentencePiece cannot learn 300 tokens from 0 lines"):
         learn_vocabulary([], "bpe", 300)
 
 
@@ -103,7 +103,8 @@ def test_a_vocabulary_made_elsewhere_is_refused(grammar_lines: list[str]) -> Non
         sentence_iterator=iter(grammar_lines), model_writer=writer, vocab_size=300, minloglevel=2
     )
     with pytest.raises(
-        ModelError, match=r"first pieces are \['<unk>', '<s>', '</s>'.*not made by transduce"
+        ModelError,
+        match=r"first pieces of the SentencePiece model are \['<unk>', '<s>', '</s>'.*not made by transduce",
     ):
         Vocabulary(writer.getvalue())
 

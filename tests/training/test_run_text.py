@@ -91,7 +91,7 @@ def test_bad_input_has_its_message_and_exit_code(
         (
             ("train", tmp_path / "x", "--text", tmp_path / "empty"),
             65,
-            "holds no text to learn from",
+            "has no text to learn from",
         ),
         (
             ("train", tmp_path / "x", "--text", tmp_path / "short", "--set", "text.kind=char"),

@@ -26,6 +26,7 @@ MAX_RATIO = 3.0  # relative to the typical ratio of the corpus
 MAX_NOTE = 30  # characters of markup quoted in a note
 
 INVALID_CHARACTER = re.compile(f"[{REPLACEMENT_CHARACTER}\ud800-\udfff]")
+NEXT_LINE = re.compile("(?<![\x80-\xff])\x85")  # not a byte of a misread character
 TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>|<!--")
 ENTITY = re.compile(r"&(?:[A-Za-z]{2,8}|#\d{2,6}|#x[0-9A-Fa-f]{2,6});")
 TEMPLATE = re.compile(
@@ -37,7 +38,7 @@ Check = Callable[[Pair], str | None]
 
 
 def find_invalid_characters(pair: Pair) -> str | None:
-    """Find U+FFFD, which replaces bytes that are not UTF-8, and lone surrogates, which JSON allows."""
+    """Find U+FFFD, which replaces invalid UTF-8, and lone surrogates, which JSON allows."""
     sides = (("source", pair.source), ("target", pair.target))
     found = [side for side, text in sides if not text.isascii() and INVALID_CHARACTER.search(text)]
     return " and ".join(found) if found else None
@@ -47,10 +48,14 @@ def find_mojibake(pair: Pair) -> str | None:
     """Find text that was decoded with the wrong encoding, such as UTF-8 read as Windows-1252.
 
     ftfy's table of unlikely character sequences decides. It includes the control characters U+0080
-    to U+009F.
+    to U+009F. U+0085 (next line) may be part of a text and does not count by itself.
     """
     for text in (pair.source, pair.target):
-        if not text.isascii() and (found := BADNESS_RE.search(text)):
+        if text.isascii():
+            continue
+        if "\x85" in text:
+            text = NEXT_LINE.sub(" ", text)
+        if found := BADNESS_RE.search(text):
             return f"{found[0]!r}"
     return None
 

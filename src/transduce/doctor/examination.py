@@ -221,8 +221,10 @@ def examine(
                 progress(counter.n_pairs)
 
     remarks = [*language_checker.remarks, *examiner.duplicates.remarks]
-    for source_of_remarks in (*held_out_indexes, *statistics):
-        remarks += source_of_remarks.remarks
+    for index in held_out_indexes:
+        remarks += index.remarks
+    for part in statistics:
+        remarks += part.remarks
     return Diagnosis(
         name=pairs.name,
         n_pairs=counter.n_pairs,

@@ -44,7 +44,7 @@ class DriftLocation:
 class PartStatistics:
     """The measurements of a part of a corpus (two parallel files, or a table).
 
-    The lengths are histograms in characters, `ratios` is the histogram of logarithmic length ratios.
+    Lengths are histograms in characters; `ratios` is a histogram of logarithmic length ratios.
     """
 
     part: PairSource

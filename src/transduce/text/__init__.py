@@ -1,1 +1,1 @@
-"""Strings <-> ids. Never imports torch."""
+"""Text: files, corpora, normalization, vocabularies, sentence splitting, terms. No torch here."""

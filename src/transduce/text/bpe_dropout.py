@@ -1,8 +1,10 @@
-"""BPE-dropout: words cut into pieces in another way each time (Provilkov et al. 2020).
+"""BPE-dropout: a different segmentation of words at each encoding (Provilkov et al. 2020).
 
-Merging goes as always, the best merge first, but at every step each possible merge is left out with probability `dropout`; a word
-is done when none is left. SentencePiece has this too, but what it draws differs from process to process whatever the seed
-(docs/decisions.md), and a training that is taken up again must see the same pieces.
+Merging works as usual, best merge first, but at every step each possible merge is dropped with
+probability `dropout`. A word is finished when no merge remains.
+
+SentencePiece has BPE-dropout too, but its random numbers differ from process to process whatever
+the seed, and a resumed training must see the same tokens (docs/decisions.md).
 """
 
 import re
@@ -10,17 +12,15 @@ from random import Random
 
 from transduce.text.vocabulary import SPACE, Vocabulary
 
-WORD = re.compile(f"{SPACE}?[^{SPACE}]+|{SPACE}")
-MOST_REMEMBERED, LONGEST_REMEMBERED = (
-    200_000,
-    30,
-)  # words; characters, where a language has no spaces between words
+SPACED_WORD = re.compile(f"{SPACE}?[^{SPACE}]+|{SPACE}")
+MAX_CACHED_WORDS = 200_000
+MAX_CACHED_LENGTH = 30  # characters; languages without spaces have "words" as long as sentences
 
 Symbols = tuple[str, ...]
 
 
 class BpeDropout:
-    """The merges of a BPE vocabulary, some of them left out at random."""
+    """An encoder for a BPE vocabulary that drops merges at random."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
@@ -28,55 +28,59 @@ class BpeDropout:
         self._paths: dict[str, list[Symbols]] = {}
 
     def encode(self, text: str, dropout: float, random: Random) -> list[int]:
-        """The ids of a text. A text that holds U+2581 itself is cut as always."""
+        """Return the ids of a text. A text that contains U+2581 is encoded without dropout."""
         if SPACE in text:
             return self._vocabulary.encode(text)
+        if not text:
+            return []
         ids: list[int] = []
-        for word in WORD.findall(SPACE + text.replace(" ", SPACE)) if text else ():
-            for symbol in self._cut(word, dropout, random):
+        for word in SPACED_WORD.findall(SPACE + text.replace(" ", SPACE)):
+            for symbol in self._segment(word, dropout, random):
                 ids += self._vocabulary.encode_piece(symbol)
         return ids
 
-    def _cut(self, word: str, dropout: float, random: Random) -> Symbols:
+    def _segment(self, word: str, dropout: float, random: Random) -> Symbols:
         path = self._paths.get(word)
         if path is None:
-            path = self._path(word)
-            if len(word) <= LONGEST_REMEMBERED and len(self._paths) < MOST_REMEMBERED:
+            path = self._merge_path(word)
+            if len(word) <= MAX_CACHED_LENGTH and len(self._paths) < MAX_CACHED_WORDS:
                 self._paths[word] = path
-        # As long as the best merge is not left out, the word takes the path it always takes.
+        # As long as the best merge is not dropped, the word follows its usual path.
         for symbols in path[:-1]:
             if random.random() < dropout:
                 return self._leave_path(symbols, dropout, random)
         return path[-1]
 
-    def _path(self, word: str) -> list[Symbols]:
-        """A word from its characters to its pieces, merge by merge, when nothing is left out."""
+    def _merge_path(self, word: str) -> list[Symbols]:
+        """Return the states of a word, from characters to final symbols, without dropout."""
         path = [tuple(word)]
-        while merges := self._merges(path[-1]):
-            path.append(merge(path[-1], merges[0][1]))
+        while merges := self._possible_merges(path[-1]):
+            _, best_place = merges[0]
+            path.append(merge(path[-1], best_place))
         return path
 
     def _leave_path(self, symbols: Symbols, dropout: float, random: Random) -> Symbols:
-        """Go on from where the best merge was left out."""
-        merges = self._merges(symbols)[1:]
+        """Continue merging from a state in which the best merge was dropped."""
+        merges = self._possible_merges(symbols)[1:]
         while True:
             place = next((place for _, place in merges if random.random() >= dropout), None)
             if place is None:
                 return symbols
             symbols = merge(symbols, place)
-            merges = self._merges(symbols)
+            merges = self._possible_merges(symbols)
 
-    def _merges(self, symbols: Symbols) -> list[tuple[int, int]]:
-        """The possible merges as (rank, place), best first."""
+    def _possible_merges(self, symbols: Symbols) -> list[tuple[int, int]]:
+        """Return the possible merges as (rank, place), best first."""
         ranks = self._ranks
         found = [
-            (ranks[together], i)
+            (ranks[merged], i)
             for i in range(len(symbols) - 1)
-            if (together := symbols[i] + symbols[i + 1]) in ranks
+            if (merged := symbols[i] + symbols[i + 1]) in ranks
         ]
         return sorted(found)
 
 
 def merge(symbols: Symbols, place: int) -> Symbols:
-    """Symbols with the one at a place and the one after it made one."""
-    return (*symbols[:place], symbols[place] + symbols[place + 1], *symbols[place + 2 :])
+    """Return the symbols with those at `place` and `place + 1` joined."""
+    joined = symbols[place] + symbols[place + 1]
+    return (*symbols[:place], joined, *symbols[place + 2 :])

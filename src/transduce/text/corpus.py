@@ -1,7 +1,10 @@
-"""Sentence pairs: the type, and where they come from.
+"""Sentence pairs, and the sources they are read from.
 
-A source of pairs can be read again and again, is read a pair at a time, and knows its fingerprint without being parsed:
-`PairFiles` (two parallel files, or several), `PairTables` (TSV or JSONL) and `PairList` (in memory).
+A source can be read many times, yields one pair at a time, and has a fingerprint of its content:
+
+- `PairFiles`: parallel files
+- `PairTables`: TSV or JSONL files with both sides
+- `PairList`: pairs in memory
 """
 
 import hashlib
@@ -22,22 +25,26 @@ from transduce.text.files import (
     content_suffixes,
     display_name,
     find_files,
-    fingerprint_of,
+    fingerprint_files,
     read_lines,
 )
 from transduce.text.normalize import LONE_SURROGATE
 
-LANGUAGE = re.compile(r"\.([a-z]{2})")
-TABLES = (".tsv", ".jsonl")
-MOST_COMPARED = 2_000_000  # lines whose lengths are compared to find where two files drifted apart
+LANGUAGE_SUFFIX = re.compile(r"\.([a-z]{2})")
+TABLE_SUFFIXES = (".tsv", ".jsonl")
+DEFAULT_FIELDS = ("source", "target")
+MAX_LINES_FOR_DRIFT = (
+    2_000_000  # longer files are not searched for the place where they drift apart
+)
 
 Languages = tuple[str, str]
 
 
 class Pair(NamedTuple):
-    """A sentence and its translation, with gold word alignments where they are known.
+    """A sentence and its translation, with gold word alignments if they are known.
 
-    `alignment` holds (i, j): word i of the source corresponds to word j of the target, words being what `str.split` gives, from 0.
+    `alignment` holds pairs (i, j): word i of the source corresponds to word j of the target. Words
+    are those of `str.split`, counted from 0.
     """
 
     source: str
@@ -46,101 +53,104 @@ class Pair(NamedTuple):
 
     @property
     def is_blank(self) -> bool:
-        """A side has nothing to read: the pair cannot be learnt from."""
+        """Return whether a side is empty or white space, so that nothing can be learned."""
         return not self.source or self.source.isspace() or not self.target or self.target.isspace()
 
 
 @dataclass(frozen=True, slots=True)
 class PairFiles:
-    """Parallel files: line n of a source file is translated by line n of the target file of the same place."""
+    """Parallel files: line n of `targets[i]` is the translation of line n of `sources[i]`."""
 
     sources: tuple[Path, ...]
     targets: tuple[Path, ...]
 
     @property
     def name(self) -> str:
-        """The names of the first two files."""
+        """Return the names of the first two files."""
         more = f" and {len(self.sources) - 1} more" if len(self.sources) > 1 else ""
         return f"{display_name(self.sources[0])} and {display_name(self.targets[0])}{more}"
 
     @property
     def languages(self) -> Languages | None:
-        """From the suffixes: `train.en` and `train.de.gz` are English and German."""
+        """Return the languages shown by the suffixes (`train.en`, `train.de.gz`), if they agree."""
         found = {
-            languages_of(source, target)
+            languages_from_suffixes(source, target)
             for source, target in zip(self.sources, self.targets, strict=True)
         }
         return found.pop() if len(found) == 1 else None
 
     def read(self, errors: Errors = "strict") -> Iterator[Pair]:
-        """All pairs in order; files of unequal length are an error that says where they likely drifted apart."""
+        """Yield all pairs in order; raise DataError if two files have unequal lengths."""
         for source, target in zip(self.sources, self.targets, strict=True):
             for lines in zip_longest(read_lines(source, errors), read_lines(target, errors)):
                 if None in lines:
-                    raise unequal(source, target)
+                    raise unequal_lengths_error(source, target)
                 yield Pair(*lines)
 
     def fingerprint(self) -> Fingerprint:
-        """Of each file, as it lies there."""
-        return [*fingerprint_of("source", self.sources), *fingerprint_of("target", self.targets)]
+        """Return the fingerprint of all files."""
+        return [
+            *fingerprint_files("source", self.sources),
+            *fingerprint_files("target", self.targets),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class PairTables:
-    """Files that hold both sides: TSV (source, tab, target) or JSONL with two named fields."""
+    """Files with both sides: TSV (source, tab, target), or JSONL with two named fields."""
 
     paths: tuple[Path, ...]
     fields: Languages | None = None
 
     @property
     def name(self) -> str:
-        """The names of the files."""
+        """Return the names of the files."""
         return ", ".join(map(display_name, self.paths))
 
     @property
     def languages(self) -> Languages | None:
-        """The names of the fields, where they are languages."""
-        if self.fields and all(LANGUAGE.fullmatch(f".{field}") for field in self.fields):
+        """Return the field names if they look like languages."""
+        if self.fields and all(LANGUAGE_SUFFIX.fullmatch(f".{field}") for field in self.fields):
             return self.fields
         return None
 
     def read(self, errors: Errors = "strict") -> Iterator[Pair]:
-        """All pairs in order."""
+        """Yield all pairs in order."""
         for path in self.paths:
             is_json = ".jsonl" in content_suffixes(path)[-1:]
             for number, line in enumerate(read_lines(path, errors), start=1):
-                yield (
-                    from_json(line, self.fields, path, number, errors)
-                    if is_json
-                    else from_tsv(line, path, number)
-                )
+                if is_json:
+                    yield parse_json_line(line, self.fields, path, number, errors)
+                else:
+                    yield parse_tsv_line(line, path, number)
 
     def fingerprint(self) -> Fingerprint:
-        """Of each file, as it lies there, and the fields that are read."""
-        return [*fingerprint_of("pairs", self.paths), ["fields", ",".join(self.fields or ()), ""]]
+        """Return the fingerprint of all files, and the fields that are read."""
+        fields = ["fields", ",".join(self.fields or ()), ""]
+        return [*fingerprint_files("pairs", self.paths), fields]
 
 
 @dataclass(frozen=True, slots=True)
 class PairList:
-    """Pairs that are in memory already."""
+    """Pairs in memory."""
 
     pairs: Sequence[Pair]
     languages: Languages | None = None
     name: str = "the pairs"
 
     def read(self, errors: Errors = "strict") -> Iterator[Pair]:
-        """All pairs in order, each side as one line."""
+        """Yield all pairs in order, with line breaks inside a side replaced by spaces."""
         return (Pair(join_lines(pair.source), join_lines(pair.target)) for pair in self.pairs)
 
     def fingerprint(self) -> Fingerprint:
-        """Of all pairs together."""
+        """Return one fingerprint of all pairs."""
         digest = hashlib.sha256()
         for pair in self.pairs:
             digest.update(json.dumps(pair[:2]).encode())
         return [["pairs", self.name, digest.hexdigest()]]
 
 
-PairSource = PairFiles | PairTables | PairList  # where pairs come from
+PairSource = PairFiles | PairTables | PairList
 
 
 def open_pairs(
@@ -149,120 +159,141 @@ def open_pairs(
     pairs: Sequence[str | Path] = (),
     fields: Languages | None = None,
 ) -> PairSource:
-    """The pairs of parallel files, or of tables; patterns like `part-*.en` are expanded, `-` is standard input."""
+    """Return the pairs of parallel files (`source`, `target`) or of tables (`pairs`).
+
+    Patterns like `part-*.en` are expanded; `-` is standard input. Raise UsageError if the files do
+    not go together.
+    """
     if pairs:
         if source or target:
             raise UsageError(
                 "give either --source and --target, or --pairs with both sides in one file"
             )
         return PairTables(find_files(pairs), fields)
+
     sources, targets = find_files(source), find_files(target)
-    for path in (*sources, *targets):
-        if set(content_suffixes(path)[-1:]) & set(TABLES) and not (sources and targets):
-            raise UsageError(f"{path} holds both sides: give it by --pairs {path}")
     if not sources or not targets:
+        for path in (*sources, *targets):
+            if any(suffix in TABLE_SUFFIXES for suffix in content_suffixes(path)[-1:]):
+                raise UsageError(f"{path} has both sides in one file; use --pairs {path}")
         raise UsageError("give both --source and --target, or --pairs with both sides in one file")
     if len(sources) != len(targets):
         raise UsageError(
-            f"{len(sources)} source files and {len(targets)} target files: each needs its translation"
+            f"{len(sources)} source files but {len(targets)} target files; "
+            "give one target file per source file"
         )
-    if "-" in [*map(str, source)] and "-" in [*map(str, target)]:
+    if "-" in map(str, source) and "-" in map(str, target):
         raise UsageError(
-            "--source and --target cannot both be standard input: use --pairs - for TSV"
+            "--source and --target cannot both be standard input; use --pairs - for TSV"
         )
     return PairFiles(sources, targets)
 
 
-def unequal(source: Path, target: Path) -> DataError:
-    """The error of two files that are not parallel, with the line at which they most likely drift apart."""
-    lengths = [
+def unequal_lengths_error(source: Path, target: Path) -> DataError:
+    """Return the error for files of unequal length, with the likely place of the drift."""
+    source_lengths, target_lengths = (
         array("I", (len(line) for line in read_lines(path, "replace"))) for path in (source, target)
-    ]
-    drift = likely_drift(*lengths) if max(map(len, lengths)) <= MOST_COMPARED else None
-    near = f" They most likely drift apart near line {drift:,}." if drift is not None else ""
-    counts = f"{display_name(source)} has {len(lengths[0]):,} lines, {display_name(target)} has {len(lengths[1]):,}"
+    )
+    place = ""
+    if max(len(source_lengths), len(target_lengths)) <= MAX_LINES_FOR_DRIFT:
+        drift = likely_drift(source_lengths, target_lengths)
+        if drift is not None:
+            place = f" They probably drift apart near line {drift:,}."
     return DataError(
-        f"{counts}: line n of one must be the translation of line n of the other.{near} transduce doctor shows the place"
+        f"{display_name(source)} has {len(source_lengths):,} lines, "
+        f"{display_name(target)} has {len(target_lengths):,}; "
+        f"line n of one must be the translation of line n of the other.{place} "
+        "Run transduce doctor to see the place"
     )
 
 
-def from_tsv(line: str, path: Path, number: int) -> Pair:
-    """A line of a TSV file: source, tab, target; what follows a second tab is left alone."""
+def parse_tsv_line(line: str, path: Path, number: int) -> Pair:
+    """Parse source, tab, target; further columns are ignored. An empty line is a blank pair.
+
+    `path` and `number` are for the message if there is no tab.
+    """
     columns = line.split("\t")
-    if len(columns) < 2:
-        if not line.strip():
-            return Pair("", "")
-        hint = (
-            "; JSON is read from a file whose name ends in .jsonl"
-            if line.lstrip().startswith("{")
-            else ""
-        )
-        raise DataError(
-            f"{display_name(path)}, line {number}: no tab; wanted source, tab, target{hint}"
-        )
-    return Pair(columns[0], columns[1])
+    if len(columns) >= 2:
+        return Pair(columns[0], columns[1])
+    if not line.strip():
+        return Pair("", "")
+    hint = ""
+    if line.lstrip().startswith("{"):
+        hint = "; if this is JSON, the name of the file must end in .jsonl"
+    raise DataError(
+        f"{display_name(path)}, line {number}: no tab; expected source, tab, target{hint}"
+    )
 
 
-def from_json(
+def parse_json_line(
     line: str, fields: Languages | None, path: Path, number: int, errors: Errors = "strict"
 ) -> Pair:
-    """A line of a JSONL file: an object with two named fields, perhaps inside `translation`, as Hugging Face writes them.
+    """Parse a JSON object with two text fields, at top level or inside `translation`.
 
-    Half of a surrogate pair, which JSON can write and UTF-8 cannot, is an error, or stays with `errors="replace"`.
+    Hugging Face datasets have them inside `translation`. An empty line is a blank pair. A lone
+    surrogate, which JSON can express and UTF-8 cannot, raises DataError, or is kept with
+    `errors="replace"`. `path` and `number` are for messages.
     """
+    place = f"{display_name(path)}, line {number}"
     if not line.strip():
         return Pair("", "")
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{display_name(path)}, line {number}: not valid JSON: {error}") from None
+        raise DataError(f"{place}: not valid JSON: {error}") from None
     if isinstance(row, dict) and isinstance(row.get("translation"), dict):
         row = row["translation"]
-    wanted = fields or ("source", "target")
-    if not isinstance(row, dict) or not all(isinstance(row.get(field), str) for field in wanted):
-        found = (
-            f"the fields {', '.join(row)}" if isinstance(row, dict) else f"a {type(row).__name__}"
-        )
+
+    names = fields or DEFAULT_FIELDS
+    if not isinstance(row, dict) or not all(isinstance(row.get(name), str) for name in names):
+        if isinstance(row, dict):
+            found = f"fields {', '.join(row)}"
+        else:
+            found = f"a {type(row).__name__}"
         raise DataError(
-            f"{display_name(path)}, line {number}: {found}, wanted text in {wanted[0]!r} and {wanted[1]!r}; "
-            "name yours by --fields SOURCE,TARGET"
+            f"{place}: found {found}; expected text in {names[0]!r} and {names[1]!r}: "
+            "name the fields with --fields SOURCE,TARGET"
         )
-    for field in wanted:
-        if errors == "strict" and (half := LONE_SURROGATE.search(row[field])):
+    for name in names:
+        if errors == "strict" and (half := LONE_SURROGATE.search(row[name])):
             raise DataError(
-                f"{display_name(path)}, line {number}: {field!r} holds half of a surrogate pair (U+{ord(half[0]):04X}), which is "
-                "no character; leave such lines out: transduce doctor --write"
+                f"{place}: {name!r} has a lone surrogate (U+{ord(half[0]):04X}), which is not a "
+                "character; drop such lines with transduce doctor --write"
             )
-    return Pair(join_lines(row[wanted[0]]), join_lines(row[wanted[1]]))
+    return Pair(join_lines(row[names[0]]), join_lines(row[names[1]]))
 
 
 def join_lines(text: str) -> str:
-    """A text without line feeds, which JSON or a program may have put into it: a sentence of a pair has none."""
+    """Replace line breaks by spaces: each side of a pair is one line."""
     return text.replace("\r\n", " ").replace("\n", " ") if "\n" in text else text
 
 
-def languages_of(source: Path, target: Path) -> Languages | None:
-    """The languages of two files, from their last suffixes, if both look like a language and differ."""
-    found = [
-        LANGUAGE.fullmatch(suffix)
-        for path in (source, target)
-        for suffix in content_suffixes(path)[-1:]
-    ]
-    if len(found) == 2 and found[0] and found[1] and found[0][1] != found[1][1]:
-        return found[0][1], found[1][1]
-    return None
+def languages_from_suffixes(source: Path, target: Path) -> Languages | None:
+    """Return the languages of two files if both have a language as suffix and they differ."""
+    languages = []
+    for path in (source, target):
+        suffixes = content_suffixes(path)
+        match = LANGUAGE_SUFFIX.fullmatch(suffixes[-1]) if suffixes else None
+        if match is None:
+            return None
+        languages.append(match[1])
+    a, b = languages
+    return (a, b) if a != b else None
 
 
 def describe_changes(before: Fingerprint, after: Fingerprint) -> list[str]:
-    """What differs between two fingerprints, a line each."""
-    old, new = ({(side, name): digest for side, name, digest in each} for each in (before, after))
-    changed = [
+    """Return the differences between two fingerprints, one line each."""
+    old = {(side, name): digest for side, name, digest in before}
+    new = {(side, name): digest for side, name, digest in after}
+    changes = [
         f"{name} has changed"
         for (side, name), digest in new.items()
         if old.get((side, name), digest) != digest
     ]
-    changed += [f"{name} is now given ({side})" for side, name in new if (side, name) not in old]
-    changed += [
+    changes += [f"{name} is now given ({side})" for side, name in new if (side, name) not in old]
+    changes += [
         f"{name} is no longer given ({side})" for side, name in old if (side, name) not in new
     ]
-    return changed or (["the files are given in another order"] if before != after else [])
+    if not changes and before != after:
+        changes.append("the files are given in another order")
+    return changes

@@ -1,7 +1,7 @@
-"""Where two parallel files drifted apart: found by the lengths of their lines.
+"""Find where two parallel files drift apart, from the lengths of their lines.
 
-Translations have lengths in proportion. Beside its own translation a line is about as long as expected; beside the translation of
-another line it is not. A drift is a line from which on line n of the source fits line n + shift of the target.
+The length of a line is roughly proportional to that of its translation, but not to that of another
+line. A drift is a line from which on line n of the source fits line n + shift of the target.
 """
 
 from collections.abc import Sequence
@@ -11,175 +11,203 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-LEAST_LINES = 20  # fewer say nothing
-WINDOW = 20  # lines that are shifted together at first; the places are then found to the line
-NEAR = 8  # shifts looked for around 0, and around what one file has more
-MOST_BETWEEN = 40  # a larger difference than this is looked for as a whole, or nearly so
-FALSE_ALARM = 1e-3  # chance of a drift found in files that have none
-LEAST_SPREAD = 0.05  # of the logarithm of lengths: rounding and chance
-STRAY = 0.1  # share of lines whose length says nothing
-LEAST_CORRELATION = 0.4  # of the lengths of a stretch of lines that stand beside their translations
-GAIN = 0.2  # by so much it must be better with the shift than without
+MIN_LINES = 20  # fewer are not enough evidence
+WINDOW = 20  # lines with a common shift in the first search; the exact line is found afterwards
+NEARBY_SHIFTS = 8  # searched on both sides of 0 and of the difference in length
+MAX_BETWEEN = 40  # up to this difference in length, all shifts between 0 and it are searched
+FALSE_ALARM = 1e-3  # probability of finding a drift in files that have none
+MIN_SPREAD = 0.05  # standard deviation of log lengths due to rounding and chance
+OUTLIER_SHARE = 0.1  # of lines whose length says nothing about their translation
+MIN_CORRELATION = 0.4  # of the lengths in an aligned stretch
+MIN_CORRELATION_GAIN = 0.2  # by which a shift must improve the correlation
+MAD_TO_DEVIATION = 0.6745  # median absolute deviation of a standard normal distribution
 
 Lengths = Sequence[int] | NDArray[np.integer]
 Floats = NDArray[np.float64]
-Spreads = tuple[float, float]  # of a line beside its translation, and beside any other line
+Spreads = tuple[float, float]  # of differences to the own translation, and to any other line
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """From this line of the source on (counted from 1), line n of the source fits line n + shift of the target."""
+    """A change of alignment: from `line` on, source line n fits target line n + `shift`.
+
+    Lines count from 1.
+    """
 
     line: int
     shift: int
 
 
 def likely_drift(source: Lengths, target: Lengths) -> int | None:
-    """The line, from 1, at which one file most likely lacks lines that the other has; None if that cannot be told."""
+    """Return the first line, from 1, at which a file probably lacks lines; None if unknown."""
     found = find_drifts(source, target)
     return found[0].line if found else None
 
 
 def find_drifts(source: Lengths, target: Lengths) -> tuple[Drift, ...]:
-    """All places at which two files drift apart or together again, from the lengths of their lines.
+    """Return all lines at which two files drift apart or become aligned again.
 
-    The likeliest sequence of shifts is sought (Viterbi), a line's length beside another's being log-normal. Each change of shift
-    must explain the lengths better by log(lines * shifts / FALSE_ALARM) nats: in files without a drift a wrong shift is that much
-    better, from any given line on, with probability below FALSE_ALARM / (lines * shifts) (a likelihood ratio is a martingale).
-    That holds for lines that are independent and translations of each other; so that files sorted by length, or unrelated ones,
-    raise no alarm, the lengths must also be correlated, and better by GAIN. Files of unequal length drift for certain, and
-    only the place is sought: both ends must fit. Of a stretch shorter than some 100 lines nothing can be said.
+    `source` and `target` are the lengths of their lines. The likeliest sequence of shifts is found
+    with the Viterbi algorithm; the length of a line given that of its translation is log-normal.
+
+    Each change of shift must explain the lengths better by log(lines * shifts / FALSE_ALARM) nats.
+    In files without a drift, a wrong shift is that much better, from any given line on, with
+    probability below FALSE_ALARM / (lines * shifts), since a likelihood ratio is a martingale. This
+    holds for independent lines that are translations of each other. To avoid false alarms for files
+    sorted by length, or for unrelated files, the lengths must also be correlated, and better by
+    MIN_CORRELATION_GAIN than without the shift.
+
+    Files of unequal length drift for certain, so only the place is searched: both ends must fit.
+    Stretches shorter than about 100 lines cannot be found.
     """
-    if min(len(source), len(target)) < LEAST_LINES:
+    if min(len(source), len(target)) < MIN_LINES:
         return ()
-    if len(source) > len(
-        target
-    ):  # from the side of the shorter file, what the longer one has more is a single jump
-        return _from_the_other_side(find_drifts(target, source))
+    if len(source) > len(target):
+        # Seen from the shorter file, a surplus of the longer one is a single jump.
+        return _swap_sides(find_drifts(target, source))
+
     a, b = (np.log1p(np.asarray(lengths, dtype=np.float64)) for lengths in (source, target))
     a, b = a - a.mean(), b - b.mean()
-    extra = len(b) - len(a)
-    shifts = _shifts(extra)
-    toll = float(np.log(len(a) * len(shifts) / FALSE_ALARM))
-    wide = float(np.sqrt(a.var() + b.var())) + LEAST_SPREAD  # of unrelated lines
-    spread = min(_spread(_difference(a, b, shift)) for shift in shifts)
+    shifts = _candidate_shifts(len(b) - len(a))
+    change_cost = float(np.log(len(a) * len(shifts) / FALSE_ALARM))
+    unrelated_spread = float(np.sqrt(a.var() + b.var())) + MIN_SPREAD
+    spread = min(_spread(_differences_at(a, b, shift)) for shift in shifts)
     found: list[Drift] = []
-    for _ in range(
-        2
-    ):  # the second time with the spread of lines that stand beside their translations
-        path = _best_path(a, b, (spread, wide), shifts, toll)
-        found = _places(a, b, (spread, wide), path)
-        spread = _spread(_differences(a, b, found))
+    # In the second round the spread is that of aligned lines only.
+    for _ in range(2):
+        spreads = spread, unrelated_spread
+        path = _best_path(a, b, spreads, shifts, change_cost)
+        found = _locate_changes(a, b, spreads, path)
+        spread = _spread(_differences_along(a, b, found))
     return tuple(_drop_doubtful(a, b, found))
 
 
-def _shifts(extra: int) -> list[int]:
-    around = {near + shift for near in (0, extra) for shift in range(-NEAR, NEAR + 1)}
-    between = range(min(0, extra), max(0, extra) + 1) if abs(extra) <= MOST_BETWEEN else ()
-    return sorted({*around, *between})
+def _candidate_shifts(surplus: int) -> list[int]:
+    """Return the shifts to search; `surplus` is the number of lines the target has more."""
+    nearby = range(-NEARBY_SHIFTS, NEARBY_SHIFTS + 1)
+    shifts = {center + shift for center in (0, surplus) for shift in nearby}
+    if abs(surplus) <= MAX_BETWEEN:
+        shifts.update(range(min(0, surplus), max(0, surplus) + 1))
+    return sorted(shifts)
 
 
-def _difference(a: Floats, b: Floats, shift: int) -> Floats:
-    """By how much each line is longer than expected beside the line at a shift; NaN where there is none."""
-    difference = np.full(len(a), np.nan)
+def _differences_at(a: Floats, b: Floats, shift: int) -> Floats:
+    """Return a[n] - b[n + shift] for each line n; NaN where the target has no such line."""
+    differences = np.full(len(a), np.nan)
     first, last = max(0, -shift), min(len(a), len(b) - shift)
     if first < last:
-        np.subtract(a[first:last], b[first + shift : last + shift], out=difference[first:last])
-    return difference
+        np.subtract(a[first:last], b[first + shift : last + shift], out=differences[first:last])
+    return differences
 
 
-def _differences(a: Floats, b: Floats, drifts: list[Drift]) -> Floats:
-    differences = _difference(a, b, 0)
+def _differences_along(a: Floats, b: Floats, drifts: list[Drift]) -> Floats:
+    """Return the differences of each line at the shift that the drifts give it."""
+    differences = _differences_at(a, b, 0)
     for drift in drifts:
-        differences[drift.line - 1 :] = _difference(a, b, drift.shift)[drift.line - 1 :]
+        start = drift.line - 1
+        differences[start:] = _differences_at(a, b, drift.shift)[start:]
     return differences
 
 
 def _spread(differences: Floats) -> float:
-    """The standard deviation, by the median, which strays do not move."""
+    """Return the standard deviation, estimated by the median, which outliers do not move."""
     known = differences[np.isfinite(differences)]
-    return max(float(np.median(np.abs(known))) / 0.6745, LEAST_SPREAD) if known.size else np.inf
+    if not known.size:
+        return np.inf
+    return max(float(np.median(np.abs(known))) / MAD_TO_DEVIATION, MIN_SPREAD)
 
 
 def _costs(differences: Floats, spreads: Spreads) -> Floats:
-    """Minus the log-likelihood of lines: normal around the expected length, or as wide as unrelated lines."""
-    spread, wide = spreads
-    squares = np.square(np.nan_to_num(differences, nan=wide))
-    fits = (1 - STRAY) / spread * np.exp(-0.5 / spread**2 * squares)
-    strays = STRAY / wide * np.exp(-0.5 / wide**2 * squares)
-    return -np.log(fits + strays + 1e-300)
+    """Return minus the log-likelihood of each line: a mixture of aligned lines and outliers."""
+    spread, unrelated_spread = spreads
+    squares = np.square(np.nan_to_num(differences, nan=unrelated_spread))
+    aligned = (1 - OUTLIER_SHARE) / spread * np.exp(-0.5 / spread**2 * squares)
+    outliers = OUTLIER_SHARE / unrelated_spread * np.exp(-0.5 / unrelated_spread**2 * squares)
+    return -np.log(aligned + outliers + 1e-300)
 
 
-def _best_path(a: Floats, b: Floats, spreads: Spreads, shifts: list[int], toll: float) -> list[int]:
-    """The shift of each window in the cheapest path; a change costs the toll."""
-    extra = len(b) - len(a)
+def _best_path(
+    a: Floats, b: Floats, spreads: Spreads, shifts: list[int], change_cost: float
+) -> list[int]:
+    """Return the shift of each window on the cheapest path (Viterbi)."""
+    surplus = len(b) - len(a)
     starts = np.arange(0, len(a), WINDOW)
-    windows = np.stack(
-        [np.add.reduceat(_costs(_difference(a, b, shift), spreads), starts) for shift in shifts],
+    window_costs = np.stack(
+        [np.add.reduceat(_costs(_differences_at(a, b, s), spreads), starts) for s in shifts],
         axis=1,
-    )
-    total = np.where(np.array(shifts) == 0, 0.0, toll)
-    came_from = np.empty(windows.shape, dtype=np.int16)
+    )  # [window, shift]
+    total = np.where(np.array(shifts) == 0, 0.0, change_cost)
+    previous = np.empty(window_costs.shape, dtype=np.int16)
     states = np.arange(len(shifts))
-    for number, cost in enumerate(windows):
+    for number, cost in enumerate(window_costs):
         best = int(total.argmin())
-        stays = total <= total[best] + toll
-        came_from[number] = np.where(stays, states, best)
-        total = np.where(stays, total, total[best] + toll) + cost
-    if extra:  # the last lines belong together, or else there is one more change, at the very end
-        total = total + np.where(np.array(shifts) == extra, 0.0, toll)
+        stays = total <= total[best] + change_cost
+        previous[number] = np.where(stays, states, best)
+        total = np.where(stays, total, total[best] + change_cost) + cost
+    if surplus:
+        # The last lines belong together; otherwise there is one more change at the very end.
+        total = total + np.where(np.array(shifts) == surplus, 0.0, change_cost)
+
     path = [int(total.argmin())]
-    for row in came_from[:0:-1]:
-        path.append(int(row[path[-1]]))
+    for number in range(len(previous) - 1, 0, -1):
+        path.append(int(previous[number][path[-1]]))
     return [shifts[state] for state in reversed(path)]
 
 
-def _places(a: Floats, b: Floats, spreads: Spreads, path: list[int]) -> list[Drift]:
-    """The changes along a path, each to the line: where the lines before it and those after it together fit best."""
-    extra = len(b) - len(a)
+def _locate_changes(a: Floats, b: Floats, spreads: Spreads, path: list[int]) -> list[Drift]:
+    """Return the changes along a path of windows, each placed at the line that fits best."""
+    surplus = len(b) - len(a)
     changes = [
-        (n, before, after)
-        for n, (before, after) in enumerate(pairwise([0, *path]))
+        (window, before, after)
+        for window, (before, after) in enumerate(pairwise([0, *path]))
         if before != after
     ]
-    if extra and path[-1] != extra:
-        changes.append((len(path), path[-1], extra))
+    if surplus and path[-1] != surplus:
+        changes.append((len(path), path[-1], surplus))
+
     found: list[Drift] = []
-    for number, before, after in changes:
-        first, last = max(0, (number - 2) * WINDOW), min(len(a), (number + 2) * WINDOW)
-        costs = [_costs(_difference(a, b, shift)[first:last], spreads) for shift in (before, after)]
-        balance = np.concatenate(([0.0], np.cumsum(costs[0] - costs[1])))
+    for window, before, after in changes:
+        first, last = max(0, (window - 2) * WINDOW), min(len(a), (window + 2) * WINDOW)
+        costs_before = _costs(_differences_at(a, b, before)[first:last], spreads)
+        costs_after = _costs(_differences_at(a, b, after)[first:last], spreads)
+        balance = np.concatenate(([0.0], np.cumsum(costs_before - costs_after)))
         found.append(Drift(first + 1 + int(np.argmin(balance)), after))
     return found
 
 
 def _drop_doubtful(a: Floats, b: Floats, drifts: list[Drift]) -> list[Drift]:
-    """Without the stretches hardly better correlated than with the shift before; unequal files end as they must."""
+    """Drop drifts that hardly improve the correlation of the stretch that follows.
+
+    The last drift of files of unequal length is certain, and always kept.
+    """
     kept = [Drift(1, 0)]
     for number, drift in enumerate(drifts):
         is_last = number == len(drifts) - 1
-        stretch = slice(drift.line - 1, len(a) if is_last else drifts[number + 1].line - 1)
-        before, now = (
-            _correlation(a, b, stretch, shift) for shift in (kept[-1].shift, drift.shift)
-        )
+        end = len(a) if is_last else drifts[number + 1].line - 1
+        stretch = slice(drift.line - 1, end)
+        shift_before = kept[-1].shift
+        before = _correlation(a, b, stretch, shift_before)
+        after = _correlation(a, b, stretch, drift.shift)
         is_certain = is_last and len(a) != len(b)
-        if drift.shift != kept[-1].shift and (
-            is_certain or now > max(LEAST_CORRELATION, before + GAIN)
-        ):
+        is_better = after > max(MIN_CORRELATION, before + MIN_CORRELATION_GAIN)
+        if drift.shift != shift_before and (is_certain or is_better):
             kept.append(drift)
     return kept[1:]
 
 
-def _from_the_other_side(drifts: tuple[Drift, ...]) -> tuple[Drift, ...]:
-    """The same drifts, told by lines of the other file."""
-    before = [0, *(drift.shift for drift in drifts)]
-    return tuple(
-        Drift(drift.line + min(drift.shift, shift), -drift.shift)
-        for drift, shift in zip(drifts, before, strict=False)
-    )
+def _swap_sides(drifts: tuple[Drift, ...]) -> tuple[Drift, ...]:
+    """Return the same drifts in line numbers of the other file."""
+    swapped = []
+    shift_before = 0
+    for drift in drifts:
+        line = drift.line + min(drift.shift, shift_before)
+        swapped.append(Drift(line, -drift.shift))
+        shift_before = drift.shift
+    return tuple(swapped)
 
 
 def _correlation(a: Floats, b: Floats, stretch: slice, shift: int) -> float:
+    """Return the correlation of the lengths in a stretch at a shift; 0 if it is undefined."""
     first, last = max(stretch.start, -shift), min(stretch.stop, len(b) - shift)
     if last - first < 3:
         return 0.0

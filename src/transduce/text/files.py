@@ -1,8 +1,9 @@
-"""Files of text as lines, whatever they are packed in.
+"""Read text files as lines.
 
-Only a line feed ends a line; everything else, U+2028 and its kin too, stays inside it. A carriage return at the end of a line and a
-byte order mark at the beginning of a file are taken away. `.gz`, `.xz` and `.zst` are unpacked on the way; `-` is standard input.
-What is no text at all (UTF-16, an archive) is refused by name.
+- Only a line feed ends a line. Every other character stays inside it, U+2028 and its kin included.
+- A carriage return at the end of a line and a byte order mark at the start of a file are removed.
+- `.gz`, `.xz` and `.zst` files are decompressed; `-` is standard input.
+- Files that are not text (UTF-16, archives) raise DataError.
 """
 
 import atexit
@@ -32,8 +33,8 @@ STDIN = Path("-")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 UTF_32_MARKS = (b"\xff\xfe\0\0", b"\0\0\xfe\xff")
-SAMPLE = 64  # bytes that tell UTF-16 without a mark: every other one is zero
-ARCHIVES = {
+UTF_16_SAMPLE = 64  # bytes that are enough to recognize UTF-16 without a mark
+ARCHIVE_MARKS = {
     b"\x1f\x8b\x08": "gzip",
     b"\xfd7zXZ\0": "xz",
     b"\x28\xb5\x2f\xfd": "zstd",
@@ -41,24 +42,28 @@ ARCHIVES = {
     b"7z\xbc\xaf\x27\x1c": "7z",
     b"BZh91AY&SY": "bzip2",
 }
-TAR_MARK, TAR_PLACE = b"ustar", 257
+TAR_MARK, TAR_MARK_OFFSET = b"ustar", 257
 COMPRESSED_SUFFIXES = (".gz", ".xz", ".zst")
-LONGEST_LINE = 1 << 24  # bytes; a longer "line" is not text, and must not fill the memory
-REPLACEMENT_CHARACTER = "�"
+LONGEST_LINE = 1 << 24  # bytes; a longer "line" is not text and must not fill the memory
+REPLACEMENT_CHARACTER = "\ufffd"
 
 Errors = Literal["strict", "replace"]
-Fingerprint = list[list[str]]  # side, name, SHA-256 of each file that is read
-_KEPT: dict[Path, str] = {}  # what the temporary copies are copies of
+Fingerprint = list[list[str]]  # [side, name, SHA-256] of each input file
+_SPOOLED: dict[Path, str] = {}  # temporary copies, and the names of their originals
 
 
 def find_files(patterns: Iterable[str | Path]) -> tuple[Path, ...]:
-    """The files meant by paths and patterns like `corpus-*.en`, each pattern's in the order of their names."""
+    """Expand paths and patterns like `corpus-*.en`; the matches of a pattern are sorted by name.
+
+    Standard input and named pipes are copied to temporary files. Raise MissingInputError if a
+    pattern matches nothing.
+    """
     found: list[Path] = []
     for pattern in patterns:
         path = Path(pattern)
         if path == STDIN:
             found.append(spool_stdin())
-        elif path.is_fifo():  # such as bash makes of <(command)
+        elif path.is_fifo():  # such as bash's <(command)
             found.append(spool_pipe(path))
         elif not path.exists() and glob.has_magic(str(pattern)):
             matches = sorted(glob.glob(str(pattern), recursive=True))
@@ -72,39 +77,51 @@ def find_files(patterns: Iterable[str | Path]) -> tuple[Path, ...]:
 
 @cache
 def spool_stdin() -> Path:
-    """Standard input as a temporary file, for what must be read more than once; removed when the program ends."""
-    return _keep(sys.stdin.buffer, "stdin", "standard input")
+    """Copy standard input to a temporary file, so that it can be read more than once.
+
+    The file is removed when the program ends.
+    """
+    return _spool(sys.stdin.buffer, "stdin", "standard input")
 
 
 @cache
 def spool_pipe(path: Path) -> Path:
-    """A named pipe as a temporary file: what comes out of it comes once."""
+    """Copy a named pipe to a temporary file, so that it can be read more than once."""
     with path.open("rb") as pipe:
-        return _keep(pipe, path.name, str(path))
+        return _spool(pipe, path.name, str(path))
 
 
-def _keep(file: BinaryIO, file_name: str, name: str) -> Path:
+def _spool(file: BinaryIO, file_name: str, original_name: str) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="transduce-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    with (folder / file_name).open("wb") as copy:
+    path = folder / file_name
+    with path.open("wb") as copy:
         shutil.copyfileobj(file, copy)
-    _KEPT[folder / file_name] = name
-    return folder / file_name
+    _SPOOLED[path] = original_name
+    return path
 
 
 def display_name(path: Path) -> str:
-    """What people call a file: by its path, or by where its content came from. Bytes that are not UTF-8 become their escapes."""
-    return _KEPT.get(path) or os.fsencode(path).decode(errors="backslashreplace")
+    """Return the name of a file for messages: its path, or the original of a temporary copy.
+
+    Bytes of a path that are not UTF-8 are escaped.
+    """
+    return _SPOOLED.get(path) or os.fsencode(path).decode(errors="backslashreplace")
 
 
 def content_suffixes(path: Path) -> list[str]:
-    """The suffixes of a file without that of its packing: `train.de.gz` has `.de`."""
+    """Return the suffixes of a file except that of its compression: `.de` for `train.de.gz`."""
     suffixes = path.suffixes
-    return suffixes[:-1] if suffixes and suffixes[-1] in COMPRESSED_SUFFIXES else suffixes
+    if suffixes and suffixes[-1] in COMPRESSED_SUFFIXES:
+        return suffixes[:-1]
+    return suffixes
 
 
 def read_lines(path: Path, errors: Errors = "strict") -> Iterator[str]:
-    """The lines of a UTF-8 file. Bytes that are not UTF-8 are an error that says where, or become U+FFFD."""
+    """Yield the lines of a UTF-8 file.
+
+    Invalid UTF-8 raises DataError with the place, or becomes U+FFFD with `errors="replace"`.
+    """
     for number, line in enumerate(read_raw_lines(path), start=1):
         try:
             yield line.decode()
@@ -113,102 +130,112 @@ def read_lines(path: Path, errors: Errors = "strict") -> Iterator[str]:
                 yield line.decode(errors="replace")
                 continue
             raise DataError(
-                f"{display_name(path)}, line {number}: byte {error.start + 1} of the line (0x{line[error.start]:02x}) is not "
-                "UTF-8; convert the file, for example: iconv -f latin1 -t utf-8; or leave such lines out: transduce doctor --write"
+                f"{display_name(path)}, line {number}: byte {error.start + 1} of the line "
+                f"(0x{line[error.start]:02x}) is not UTF-8; convert the file, for example with "
+                "iconv -f latin1 -t utf-8, or drop such lines with transduce doctor --write"
             ) from None
 
 
 @contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """A file that cannot be opened is an error that names it."""
+def report_open_errors(path: Path) -> Iterator[None]:
+    """Turn the errors of opening a file into MissingInputError with its name."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
         raise MissingInputError(f"no file {path}") from None
     except IsADirectoryError:
-        raise MissingInputError(f"{path} is a folder, wanted a text file") from None
+        raise MissingInputError(f"{path} is a folder; expected a text file") from None
     except PermissionError:
-        raise MissingInputError(f"{path} may not be read: permission denied") from None
+        raise MissingInputError(f"cannot read {path}: permission denied") from None
 
 
 def read_raw_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file as bytes."""
+    """Yield the lines of a file as bytes, without line ends."""
     try:
-        with naming(path), unpack(path) as file:
+        with report_open_errors(path), open_decompressed(path) as file:
             number = 0
             while line := file.readline(LONGEST_LINE + 1):
                 number += 1
-                if number == 1 and (what := detect_binary(line)):
-                    raise DataError(f"{display_name(path)} {what}")
+                if number == 1 and (problem := detect_binary(line)):
+                    raise DataError(f"{display_name(path)} {problem}")
                 if len(line) > LONGEST_LINE:
                     raise DataError(
-                        f"{display_name(path)}, line {number}: longer than {LONGEST_LINE >> 20} MB without a line feed; "
-                        "if this is text, break it into lines, for example with fold -s"
+                        f"{display_name(path)}, line {number}: longer than {LONGEST_LINE >> 20} MB "
+                        "without a line feed; if this is text, break it into lines, "
+                        "for example with fold -s"
                     )
                 if number == 1:
                     line = line.removeprefix(BYTE_ORDER_MARK)
                 yield line.removesuffix(b"\n").removesuffix(b"\r")
     except EOFError:
         raise DataError(
-            f"{display_name(path)} ends too early: the packed file is truncated; copy it again"
+            f"{display_name(path)} is truncated: the compressed data ends early; copy it again"
         ) from None
     except (zlib.error, lzma.LZMAError, zstd.ZstdError, gzip.BadGzipFile) as error:
         raise DataError(
-            f"{display_name(path)} cannot be unpacked as {path.suffix}: {error}"
+            f"{display_name(path)} cannot be decompressed as {path.suffix}: {error}"
         ) from None
 
 
-def unpack(path: Path) -> BinaryIO:
-    """Open a file for reading its content, unpacked by suffix."""
+def open_decompressed(path: Path) -> BinaryIO:
+    """Open a file for reading bytes, decompressed according to its suffix."""
     if path.is_dir():
         raise IsADirectoryError
     openers: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".zst": zstd.open}
-    return cast(BinaryIO, openers.get(path.suffix, open)(path, "rb"))
+    opener = openers.get(path.suffix, open)
+    return cast(BinaryIO, opener(path, "rb"))
 
 
 def has_byte_order_mark(path: Path) -> bool:
-    """Whether a file that could be read begins with a byte order mark."""
-    with unpack(path) as file:
+    """Return whether a readable file begins with a byte order mark."""
+    with open_decompressed(path) as file:
         return file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK
 
 
 def detect_binary(start: bytes) -> str | None:
-    """What a file is instead of UTF-8 text, told by its first line, and what to do; None if it may be text."""
-    encoding = _encoding(start)
+    """Return what is wrong with a file and what to do if its first line is not UTF-8 text.
+
+    The message continues a sentence that begins with the name of the file. None if it may be text.
+    """
+    encoding = _detect_wide_encoding(start)
     if encoding is not None:
         return (
-            f"looks like {encoding}, wanted UTF-8; convert it: iconv -f {encoding.lower()} -t utf-8"
+            f"looks like {encoding}; expected UTF-8: "
+            f"convert it with iconv -f {encoding.lower()} -t utf-8"
         )
-    kind = next((kind for mark, kind in ARCHIVES.items() if start.startswith(mark)), None)
-    if start[TAR_PLACE:].startswith(TAR_MARK):
+    kind = next((kind for mark, kind in ARCHIVE_MARKS.items() if start.startswith(mark)), None)
+    if start[TAR_MARK_OFFSET:].startswith(TAR_MARK):
         kind = "tar"
-    return f"holds a packed file ({kind}), wanted text: unpack it first" if kind else None
+    return f"is a compressed file or archive ({kind}); expected text: unpack it" if kind else None
 
 
-def _encoding(start: bytes) -> str | None:
+def _detect_wide_encoding(start: bytes) -> str | None:
+    """Return UTF-16 or UTF-32 if the bytes begin with its mark, or if every other byte is zero."""
     if start.startswith(UTF_32_MARKS):
         return "UTF-32"
     if start.startswith(UTF_16_MARKS):
         return "UTF-16"
-    even, odd = start[:SAMPLE:2], start[1:SAMPLE:2]
-    for letters, zeros, name in ((even, odd, "UTF-16LE"), (odd, even, "UTF-16BE")):
-        if len(zeros) > 1 and 0 not in letters and zeros.count(0) > len(zeros) / 2:
+    even, odd = start[:UTF_16_SAMPLE:2], start[1:UTF_16_SAMPLE:2]
+    for low_bytes, high_bytes, name in ((even, odd, "UTF-16LE"), (odd, even, "UTF-16BE")):
+        is_mostly_zero = high_bytes.count(0) > len(high_bytes) / 2
+        if len(high_bytes) > 1 and 0 not in low_bytes and is_mostly_zero:
             return name
     return None
 
 
 def sha256_of_file(path: Path) -> str:
-    """The SHA-256 of a file as it lies there, packed or not."""
-    with naming(path), path.open("rb") as file:
+    """Return the SHA-256 of a file's bytes, without decompressing it."""
+    with report_open_errors(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def fingerprint_of(side: str, paths: Sequence[Path]) -> Fingerprint:
-    """What files hold, in order: which side they are, their names, their SHA-256."""
+def fingerprint_files(side: str, paths: Sequence[Path]) -> Fingerprint:
+    """Return side, name and SHA-256 of each file, in order."""
     return [[side, display_name(path), sha256_of_file(path)] for path in paths]
 
 
 def check_stdin_used_once(*options: Sequence[str | Path]) -> None:
-    """Standard input can serve one option only."""
-    if sum(Path(path) == STDIN for paths in options for path in paths) > 1:
-        raise UsageError("standard input (-) can be read once only: give files for the others")
+    """Raise UsageError if more than one of the options' paths is standard input."""
+    n_uses = sum(Path(path) == STDIN for paths in options for path in paths)
+    if n_uses > 1:
+        raise UsageError("standard input (-) can be read only once; give files for the others")

@@ -1,4 +1,4 @@
-"""One spelling for what looks the same, and the words of a text: the same for training and for translation."""
+"""Unicode normalization and word splitting, the same for training and translation."""
 
 import re
 import unicodedata
@@ -6,15 +6,19 @@ from collections.abc import Iterator
 from typing import Literal
 
 Normalization = Literal["nfc", "nfkc", "none"]
+
 WORD = re.compile(r"\w+|[^\w\s]")
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-MOST_MARKS = 1000  # combining marks on one letter that are put in order together
-# Never part of a text; tab, vertical tab, form feed, carriage return and U+0085 may be, and stay.
+MAX_MARKS = 1000  # consecutive combining marks that are normalized together
+# Never part of a text. Tab, vertical tab, form feed, carriage return and U+0085 may be, and stay.
 CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
 
 
 def normalize(text: str, form: Normalization) -> str:
-    """A text in Unicode's normal form C or KC, without control characters; `none` leaves it as it is."""
+    """Return a text in Unicode's normal form C or KC, without control characters.
+
+    The form "none" returns the text unchanged.
+    """
     if form == "none":
         return text
     if not text.isprintable():
@@ -22,22 +26,25 @@ def normalize(text: str, form: Normalization) -> str:
     if text.isascii():
         return text
     name: Literal["NFC", "NFKC"] = "NFC" if form == "nfc" else "NFKC"
-    if len(text) <= MOST_MARKS:
+    if len(text) <= MAX_MARKS:
         return unicodedata.normalize(name, text)
     return "".join(unicodedata.normalize(name, block) for block in _blocks(text))
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """The text as a whole; only thousands of combining marks on end, which take time by the square to sort, are parted."""
+    """Split a text inside runs of more than MAX_MARKS combining marks, and nowhere else.
+
+    Sorting such a run takes quadratic time.
+    """
     start = n_marks = 0
     for i, character in enumerate(text):
         n_marks = n_marks + 1 if unicodedata.combining(character) else 0
-        if n_marks > MOST_MARKS:
+        if n_marks > MAX_MARKS:
             yield text[start:i]
             start, n_marks = i, 1
     yield text[start:]
 
 
 def split_words(text: str) -> list[str]:
-    """The words and signs of a text: how a translator tells which of them its training text did not have."""
+    """Split a text into words and single punctuation marks, for lists of words seen in training."""
     return WORD.findall(text)

@@ -1,4 +1,4 @@
-"""Running text: documents, read a line at a time, for a language model."""
+"""Running text for language models: documents, read one line at a time."""
 
 import hashlib
 import random
@@ -7,90 +7,93 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.errors import DataError
-from transduce.text.files import Fingerprint, display_name, fingerprint_of, read_lines
+from transduce.text.files import Fingerprint, display_name, fingerprint_files, read_lines
 from transduce.text.normalize import Normalization, normalize
-from transduce.text.survey import SAMPLE
+from transduce.text.survey import SAMPLE_SIZE
 
-# What stands before a line: nothing, the end of another document, or the end of the line before it.
+# What precedes a line: nothing, the end of another document, or the previous line of its document.
 FIRST, NEXT_DOCUMENT, NEXT_LINE = "first", "next document", "next line"
 
 
 @dataclass(frozen=True, slots=True)
 class TextFiles:
-    """Files, each a document."""
+    """Text files, each of them a document."""
 
     paths: tuple[Path, ...]
 
     def read(self) -> Iterator[Iterator[str]]:
-        """The files, each as its lines."""
+        """Yield the documents, each as an iterator of lines."""
         return (read_document(path) for path in self.paths)
 
     def fingerprint(self) -> Fingerprint:
-        """Of each file, as it lies there."""
-        return fingerprint_of("text", self.paths)
+        """Return the fingerprint of all files."""
+        return fingerprint_files("text", self.paths)
 
 
 @dataclass(frozen=True, slots=True)
 class TextList:
-    """Documents that are in memory already."""
+    """Documents in memory."""
 
     documents: Sequence[str]
     name: str = "the text"
 
     def read(self) -> Iterator[Iterator[str]]:
-        """The documents, each as its lines."""
+        """Yield the documents, each as an iterator of lines."""
         return (iter(document.split("\n")) for document in self.documents)
 
     def fingerprint(self) -> Fingerprint:
-        """Of all documents together."""
+        """Return one fingerprint of all documents."""
         digest = hashlib.sha256("\0".join(self.documents).encode(errors="surrogatepass"))
         return [["text", self.name, digest.hexdigest()]]
 
 
-TextSource = TextFiles | TextList  # where documents come from
+TextSource = TextFiles | TextList
 
 
 def read_document(path: Path) -> Iterator[str]:
-    """The lines of a file that must hold some text."""
+    """Yield the lines of a file; raise DataError at the end if all were blank."""
     is_blank = True
     for line in read_lines(path):
         is_blank = is_blank and not line.strip()
         yield line
     if is_blank:
-        raise DataError(f"{display_name(path)} holds no text to learn from")
+        raise DataError(f"{display_name(path)} has no text to learn from")
 
 
 def read_normalized_lines(source: TextSource, form: Normalization) -> Iterator[tuple[str, str]]:
-    """All lines in their normal form, each with what stands before it."""
-    before = FIRST
+    """Yield all lines, normalized, each as (what precedes it, line)."""
+    precedes = FIRST
     for document in source.read():
         for line in document:
-            yield before, normalize(line, form)
-            before = NEXT_LINE
-        before = NEXT_DOCUMENT
+            yield precedes, normalize(line, form)
+            precedes = NEXT_LINE
+        precedes = NEXT_DOCUMENT
 
 
 @dataclass(frozen=True, slots=True)
 class TextSurvey:
-    """What was found in a running text."""
+    """The size of a running text, and a sample of its lines to learn a vocabulary from."""
 
     n_documents: int
-    n_characters: int
+    n_characters: int  # line feeds inside documents included
     n_lines: int
-    sample: Sequence[str]  # lines to learn a vocabulary from
+    sample: Sequence[str]
 
 
 def survey_text(source: TextSource, form: Normalization) -> TextSurvey:
-    """Read all documents once, keeping a bounded number of lines."""
-    chooser = random.Random(0)
+    """Read all documents once, and keep a reservoir sample of their lines."""
+    rng = random.Random(0)
     sample: list[str] = []
     n_documents = n_characters = n_lines = 0
-    for before, line in read_normalized_lines(source, form):
-        n_documents += before != NEXT_LINE
-        n_characters += len(line) + (before == NEXT_LINE)
+    for precedes, line in read_normalized_lines(source, form):
         n_lines += 1
-        if len(sample) < SAMPLE:
+        n_characters += len(line)
+        if precedes == NEXT_LINE:
+            n_characters += 1  # the line feed before it
+        else:
+            n_documents += 1
+        if len(sample) < SAMPLE_SIZE:
             sample.append(line)
-        elif (place := int(chooser.random() * n_lines)) < SAMPLE:
+        elif (place := int(rng.random() * n_lines)) < SAMPLE_SIZE:
             sample[place] = line
     return TextSurvey(n_documents, n_characters, n_lines, sample)

@@ -1,78 +1,84 @@
-"""A text that is too long, in parts that are not: at ends of sentences, then of clauses, then between words."""
+"""Split texts that are too long: at sentence ends, then at clause ends, then between words."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-# Behind these a new part may begin. Scripts without spaces end sentences and clauses with signs of their own.
-LEVELS = (
-    re.compile(r"(?<=[.!?…؟।])[\"'”’»)\]]{0,3}\s+|(?<=[。！？])"),
-    re.compile(r"(?<=[,;:–—،؛])\s+|(?<=[，、；：])"),
-    re.compile(r"\s+"),
+CLOSING_MARKS = "\"'”’»)]"
+
+# Where a text may be split, tried in this order. Scripts without spaces have their own punctuation.
+BOUNDARIES = (
+    re.compile(r"(?<=[.!?…؟।])[\"'”’»)\]]{0,3}\s+|(?<=[。！？])"),  # sentences
+    re.compile(r"(?<=[,;:–—،؛])\s+|(?<=[，、；：])"),  # clauses
+    re.compile(r"\s+"),  # words
 )
 
 
 class Segment(NamedTuple):
-    """A part of a text, and the space that followed it."""
+    """A part of a text, and the white space that follows it."""
 
     text: str
     gap: str
 
 
-Measure = Callable[[Sequence[str]], list[int]]  # the pieces of each of several texts
+Measure = Callable[[Sequence[str]], list[int]]  # returns the number of tokens of each text
 
 
-def split_text(text: str, most: int, measure: Measure) -> list[Segment]:
-    """A text in parts of at most `most` pieces where that can be: only a run without any space may be longer.
+def split_text(text: str, max_tokens: int, measure: Measure) -> list[Segment]:
+    """Split a text into segments of at most `max_tokens` tokens.
 
-    Sentences are parts of their own; clauses and words are put together again as far as they fit. The parts and their gaps
-    make the text.
+    A text that fits is one segment. Otherwise each sentence is a segment; those that are still too
+    long are split into clauses, then words, which are joined again as far as they fit. Only a run
+    without white space can remain too long. Joined with their gaps, the segments give the text.
     """
-    return list(_split([Segment(text, "")], most, measure, level=0))
+    return list(_split([Segment(text, "")], max_tokens, measure, level=0))
 
 
 def _split(
-    segments: Sequence[Segment], most: int, measure: Measure, level: int
+    segments: Sequence[Segment], max_tokens: int, measure: Measure, level: int
 ) -> Iterator[Segment]:
-    for segment, length in zip(
-        segments, measure([segment.text for segment in segments]), strict=True
-    ):
-        if length <= most or level == len(LEVELS):
+    lengths = measure([segment.text for segment in segments])
+    for segment, length in zip(segments, lengths, strict=True):
+        if length <= max_tokens or level == len(BOUNDARIES):
             yield segment
             continue
-        parts = _cut(segment, LEVELS[level])
+        parts = _cut(segment, BOUNDARIES[level])
         if level > 0:
-            parts = _pack(parts, most, measure)
-        yield from _split(parts, most, measure, level + 1)
+            parts = _join_neighbors(parts, max_tokens, measure)
+        yield from _split(parts, max_tokens, measure, level + 1)
 
 
-def _cut(segment: Segment, gap: re.Pattern[str]) -> list[Segment]:
-    """A segment at each gap; signs that close a sentence stay with it."""
-    places = [(0, 0)]
-    for found in gap.finditer(segment.text):
-        closing = len(found[0]) - len(found[0].lstrip("\"'”’»)]"))
-        places.append((found.start() + closing, found.end()))
-    places.append((len(segment.text), len(segment.text)))
+def _cut(segment: Segment, boundary: re.Pattern[str]) -> list[Segment]:
+    """Cut a segment at each boundary; closing quotes and brackets stay with their sentence."""
+    gaps = [(0, 0)]  # start and end of the white space between parts
+    for found in boundary.finditer(segment.text):
+        n_closing = len(found[0]) - len(found[0].lstrip(CLOSING_MARKS))
+        gaps.append((found.start() + n_closing, found.end()))
+    gaps.append((len(segment.text), len(segment.text)))
+
     parts = [
-        Segment(segment.text[start:end], segment.text[end:after])
-        for (_, start), (end, after) in pairwise(places)
+        Segment(text=segment.text[start:end], gap=segment.text[end:next_start])
+        for (_, start), (end, next_start) in pairwise(gaps)
     ]
-    *others, last = parts
-    return [part for part in [*others, last._replace(gap=segment.gap)] if part.text or part.gap]
+    parts[-1] = parts[-1]._replace(gap=segment.gap)
+    return [part for part in parts if part.text or part.gap]
 
 
-def _pack(parts: Sequence[Segment], most: int, measure: Measure) -> list[Segment]:
-    """Neighbours put together as long as they fit."""
-    packed: list[Segment] = []
-    total = 0
-    for part, length in zip(parts, measure([part.text for part in parts]), strict=True):
-        between = packed[-1].gap if packed else ""
-        n_between = 0 if between in ("", " ") else len(between.encode())  # each byte may be a piece
-        together = total + n_between + length
-        if packed and together <= most:
-            before = packed.pop()
-            part, length = Segment(before.text + between + part.text, part.gap), together
-        packed.append(part)
-        total = length
-    return packed
+def _join_neighbors(parts: Sequence[Segment], max_tokens: int, measure: Measure) -> list[Segment]:
+    """Join neighboring parts as long as they fit into `max_tokens` together."""
+    joined: list[Segment] = []
+    last_length = 0
+    lengths = measure([part.text for part in parts])
+    for part, length in zip(parts, lengths, strict=True):
+        gap = joined[-1].gap if joined else ""
+        # A single space is part of the next token; each byte of another gap may be a token.
+        gap_length = 0 if gap in ("", " ") else len(gap.encode())
+        total = last_length + gap_length + length
+        if joined and total <= max_tokens:
+            previous = joined.pop()
+            part = Segment(previous.text + gap + part.text, part.gap)
+            length = total
+        joined.append(part)
+        last_length = length
+    return joined

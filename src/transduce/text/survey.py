@@ -1,4 +1,4 @@
-"""One look at a whole corpus, a pair at a time: how much there is, a sample to learn pieces from, and what to validate on."""
+"""One pass over a corpus: its size, a sample to learn a vocabulary from, and a validation set."""
 
 import heapq
 import random
@@ -9,38 +9,46 @@ from dataclasses import dataclass
 from transduce.text.corpus import Pair
 from transduce.text.normalize import Normalization, normalize
 
-SAMPLE = 250_000  # pairs, or lines of running text, that a vocabulary is learnt from
-MOST_VALID = 1000  # pairs split off for validation when nobody says how many
-SPARE = 4  # candidates kept for each pair to be split off, since some may not fit
+SAMPLE_SIZE = 250_000  # pairs, or lines of running text, that a vocabulary is learned from
+MAX_VALID = 1000  # validation pairs, if their number is not given
+PAIRS_PER_VALID = 20  # at most a twentieth of the corpus then
+SPARE_CANDIDATES = 4  # sources kept per validation pair; some have too many translations to fit
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What was found in a corpus."""
+    """The size of a corpus, a sample of it, and its validation pairs.
 
-    n_pairs: int  # that can be learnt from, the ones to validate on counted
+    `n_pairs` counts all pairs that are not blank, validation pairs included. `n_sources` counts the
+    different sources among the candidates for validation; None if there were more than were kept.
+    """
+
+    n_pairs: int
     n_blank: int
-    n_sources: int | None  # different ones among the candidates; None: more than were kept
+    n_sources: int | None
     sample: Sequence[Pair]
     valid: Sequence[Pair]
 
 
 def normalize_pairs(pairs: Iterable[Pair], form: Normalization) -> Iterator[Pair]:
-    """Pairs in their normal form."""
+    """Yield the pairs with both sides normalized."""
     for pair in pairs:
         source, target = normalize(pair.source, form), normalize(pair.target, form)
-        yield pair if source is pair.source and target is pair.target else Pair(source, target)
+        is_unchanged = source is pair.source and target is pair.target
+        yield pair if is_unchanged else Pair(source, target)
 
 
 def survey_pairs(pairs: Iterable[Pair], n_valid: int | None) -> Survey:
-    """Read all pairs once, keeping a bounded number of them.
+    """Read all pairs once and keep a bounded number of them.
 
-    Up to `n_valid` pairs (0: none; None: a twentieth, at most 1000) are chosen to validate on: those whose source has the smallest
-    checksum, so that the choice does not depend on the order of the corpus. Pairs with one source stay together, so nothing is
-    on both sides.
+    Up to `n_valid` pairs are set aside for validation; None means a twentieth, at most 1000. They
+    are those whose sources have the smallest checksums, so the choice is independent of the order
+    of the corpus. Pairs with the same source stay together: no source is both in the sample and in
+    the validation set.
     """
-    candidates = ValidationCandidates(SPARE * (MOST_VALID if n_valid is None else n_valid))
-    chooser = random.Random(0)
+    max_valid = MAX_VALID if n_valid is None else n_valid
+    candidates = ValidationCandidates(SPARE_CANDIDATES * max_valid)
+    rng = random.Random(0)
     sample: list[Pair] = []
     n_pairs = n_blank = 0
     for pair in pairs:
@@ -49,59 +57,65 @@ def survey_pairs(pairs: Iterable[Pair], n_valid: int | None) -> Survey:
             continue
         n_pairs += 1
         candidates.add(pair)
-        if len(sample) < SAMPLE:
+        # Reservoir sampling: every pair has the same chance to be in the sample.
+        if len(sample) < SAMPLE_SIZE:
             sample.append(pair)
-        elif (
-            place := int(chooser.random() * n_pairs)
-        ) < SAMPLE:  # a reservoir: every pair has the same chance
+        elif (place := int(rng.random() * n_pairs)) < SAMPLE_SIZE:
             sample[place] = pair
-    wanted = max(1, min(MOST_VALID, n_pairs // 20)) if n_valid is None else n_valid
-    valid = candidates.choose(wanted)
+
+    if n_valid is None:
+        n_valid = max(1, min(MAX_VALID, n_pairs // PAIRS_PER_VALID))
+    valid = candidates.choose(n_valid)
     held_out = {pair.source for pair in valid}
     kept = [pair for pair in sample if pair.source not in held_out]
     return Survey(n_pairs, n_blank, candidates.n_sources, kept, valid)
 
 
 class ValidationCandidates:
-    """The pairs whose sources have the smallest checksums, so many sources and no more."""
+    """The pairs of the `max_sources` sources with the smallest checksums."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_sources: int) -> None:
+        self._max_sources = max_sources
         self._pairs: dict[str, list[Pair]] = {}
         self._counts: dict[str, int] = {}
-        self._largest: list[tuple[int, str]] = []  # a heap of negated checksums: the largest on top
+        self._largest: list[tuple[int, str]] = []  # heap of (-checksum, source): the largest on top
         self._is_full = False
 
     @property
     def n_sources(self) -> int | None:
-        """How many different sources were seen; None: more than could be kept."""
+        """Return the number of different sources; None if there were more than could be kept."""
         return None if self._is_full else len(self._counts)
 
     def add(self, pair: Pair) -> None:
-        """Look at a pair."""
-        if not self._most:
+        """Add a pair if its checksum is small enough, dropping the largest if there is no room."""
+        if not self._max_sources:
             return
         source = pair.source
         if source in self._counts:
             self._counts[source] += 1
-            if len(self._pairs[source]) < self._most:
+            if len(self._pairs[source]) < self._max_sources:
                 self._pairs[source].append(pair)
             return
-        checksum = -zlib.crc32(source.encode(errors="surrogatepass"))
-        if len(self._counts) == self._most:
-            self._is_full = True
-            if (checksum, source) <= self._largest[0]:
-                return
-            _, dropped = heapq.heapreplace(self._largest, (checksum, source))
-            del self._counts[dropped], self._pairs[dropped]
-        else:
-            heapq.heappush(self._largest, (checksum, source))
-        self._counts[source], self._pairs[source] = 1, [pair]
 
-    def choose(self, wanted: int) -> list[Pair]:
-        """At most so many pairs, by checksum; a source with more pairs than are left to choose is passed over."""
+        entry = -zlib.crc32(source.encode(errors="surrogatepass")), source
+        if len(self._counts) < self._max_sources:
+            heapq.heappush(self._largest, entry)
+        else:
+            self._is_full = True
+            if entry <= self._largest[0]:
+                return
+            _, dropped = heapq.heapreplace(self._largest, entry)
+            del self._counts[dropped], self._pairs[dropped]
+        self._counts[source] = 1
+        self._pairs[source] = [pair]
+
+    def choose(self, n: int) -> list[Pair]:
+        """Return at most `n` pairs by increasing checksum of their sources.
+
+        A source with more pairs than there is room for is skipped.
+        """
         chosen: list[Pair] = []
         for _, source in sorted(self._largest, reverse=True):
-            if self._counts[source] <= wanted - len(chosen):
+            if self._counts[source] <= n - len(chosen):
                 chosen += self._pairs[source]
         return chosen

@@ -1,10 +1,10 @@
-"""Phrases in a text: words that a glossary wants translated so and not otherwise, and what must survive as it is.
+"""Terms of a text: glossary entries, and parts that must be copied unchanged.
 
-A glossary is a text file, one entry a line, its parts separated by tabs:
-    cat <tab> gatto                     "cat" becomes "gatto"
-    cat <tab> gatto <tab> gatta         "cat" becomes one of these
-    Acme Corp                           stays as it is
-    # ...                               a remark
+A glossary is a text file with one entry per line, its parts separated by tabs:
+    cat <tab> gatto                     translate "cat" as "gatto"
+    cat <tab> gatto <tab> gatta         translate "cat" as one of these
+    Acme Corp                           copy unchanged
+    # ...                               a comment
 """
 
 import re
@@ -17,43 +17,49 @@ from typing import NamedTuple
 from transduce.errors import DataError
 from transduce.text.files import read_lines
 
-# Scripts that put no space between words: there every character may begin or end one.
-UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-MARKS = "".join(
-    c
-    for c in map(chr, range(1 << 16))
-    if unicodedata.category(c)[0] == "M" and not re.match(f"[{UNSPACED}]", c)
+# Scripts without spaces between words: each character may begin or end a word.
+UNSPACED_SCRIPTS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+UNSPACED_CHARACTER = re.compile(f"[{UNSPACED_SCRIPTS}]")
+COMBINING_MARKS = "".join(
+    character
+    for character in map(chr, range(1 << 16))
+    if unicodedata.category(character)[0] == "M" and not UNSPACED_CHARACTER.match(character)
 )
+# A word with its combining marks, a character of an unspaced script, or a punctuation mark.
 PHRASE_WORD = re.compile(
-    rf"[{UNSPACED}]|(?:[^\W{UNSPACED}]|[{MARKS}])+|[^\w\s]"
-)  # a mark belongs to its letter
+    rf"[{UNSPACED_SCRIPTS}]|(?:[^\W{UNSPACED_SCRIPTS}]|[{COMBINING_MARKS}])+|[^\w\s]"
+)
 PROTECTED = re.compile(
     r"""(?x)
-      (?: [a-z]{2,9}:// | www\. ) [^\s<>"]{1,2000}
-    | [\w.+-]{1,64} @ [\w-]{1,64} (?: \. [\w-]{1,64} ){1,8}
-    | \$? \{{1,2} [^{}\s]{0,64} \}{1,2}              # {name}
-    | % \( \w{1,64} \) [a-zA-Z]                      # %(name)s
-    | % [-+#0]{0,4} \d{0,3} (?: \. \d{1,3} )? [a-zA-Z@] (?!\w)
-    | (?<![^\s"'(\[]) [^\s\d"'(\[]{0,64} \d [^\s"']{0,2000}    # whatever holds a digit, whole: 1.5kg, 12:30, COVID-19, $5
+      (?: [a-z]{2,9}:// | www\. ) [^\s<>"]{1,2000}             # web addresses
+    | [\w.+-]{1,64} @ [\w-]{1,64} (?: \. [\w-]{1,64} ){1,8}    # email addresses
+    | \$? \{{1,2} [^{}\s]{0,64} \}{1,2}                        # {name}
+    | % \( \w{1,64} \) [a-zA-Z]                                # %(name)s
+    | % [-+#0]{0,4} \d{0,3} (?: \. \d{1,3} )? [a-zA-Z@] (?!\w) # %5.2f
+    # Every word with a digit, as a whole: 1.5kg, 12:30, COVID-19, $5
+    | (?<![^\s"'(\[]) [^\s\d"'(\[]{0,64} \d [^\s"']{0,2000}
     """
 )
+SENTENCE_PUNCTUATION = ".,;:!?"
+OPENING_BRACKETS = {")": "(", "]": "["}
+MAX_QUOTED = 80  # characters of a line that a message quotes
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A phrase of a source, and what its translation must hold: one of `targets`."""
+    """A source phrase, and the allowed translations: the target must contain one of `targets`."""
 
     source: str
     targets: tuple[str, ...]
 
     @property
     def is_verbatim(self) -> bool:
-        """Whether it stays as it is, to the letter."""
+        """Return whether the phrase is copied unchanged."""
         return self.targets == (self.source,)
 
 
 class TermMatch(NamedTuple):
-    """A term, and where its source stands in a text."""
+    """An occurrence of a term in a text: `text[start:end]`."""
 
     term: Term
     start: int
@@ -61,44 +67,47 @@ class TermMatch(NamedTuple):
 
 
 class Glossary:
-    """Phrases of the source language with the translations that they must have."""
+    """Source phrases with their required translations.
+
+    Entries are (phrase, translations); without translations the phrase is copied unchanged. Entries
+    with the same phrase are merged: each of their translations is allowed.
+    """
 
     def __init__(self, entries: Iterable[tuple[str, tuple[str, ...]]]) -> None:
-        by_words: dict[tuple[str, ...], Term] = {}
+        terms: dict[tuple[str, ...], Term] = {}
         for source, targets in entries:
-            words = tuple(_words(unicodedata.normalize("NFC", source)))
+            words = tuple(_casefolded_words(unicodedata.normalize("NFC", source)))
             if not words:
-                raise DataError(f"a glossary entry without a word: {source!r}")
-            before = (
-                by_words[words].targets if words in by_words else ()
-            )  # on two lines: either translation will do
-            by_words[words] = Term(source, tuple(dict.fromkeys((*before, *(targets or (source,))))))
-        self.terms = list(by_words.values())
-        self._by_first: dict[str, list[tuple[list[str], Term]]] = {}
-        for words, term in by_words.items():
-            self._by_first.setdefault(words[0], []).append((list(words), term))
-        for known in self._by_first.values():
-            known.sort(key=lambda entry: -len(entry[0]))  # the longest phrase that fits wins
+                raise DataError(f"glossary entry without a word: {source!r}")
+            earlier = terms[words].targets if words in terms else ()
+            all_targets = (*earlier, *(targets or (source,)))
+            terms[words] = Term(source, tuple(dict.fromkeys(all_targets)))
+        self.terms = list(terms.values())
+
+        self._by_first_word: dict[str, list[tuple[list[str], Term]]] = {}
+        for words, term in terms.items():
+            self._by_first_word.setdefault(words[0], []).append((list(words), term))
+        for candidates in self._by_first_word.values():
+            candidates.sort(key=lambda candidate: -len(candidate[0]))  # the longest match wins
 
     def find(self, text: str) -> Iterator[TermMatch]:
-        """The terms of a text, from left to right, each as often as it stands there; the case of letters does not matter."""
-        tokens = list(PHRASE_WORD.finditer(text))
-        words = [token[0].casefold() for token in tokens]
+        """Yield the terms of a text from left to right, without overlaps, ignoring case."""
+        matches = list(PHRASE_WORD.finditer(text))
+        words = [match[0].casefold() for match in matches]
         i = 0
         while i < len(words):
-            fitting = (
-                known
-                for known in self._by_first.get(words[i], ())
-                if words[i : i + len(known[0])] == known[0]
-            )
-            phrase, term = next(fitting, ([words[i]], None))
-            if term is not None:
-                yield TermMatch(term, tokens[i].start(), tokens[i + len(phrase) - 1].end())
-            i += len(phrase)
+            for phrase, term in self._by_first_word.get(words[i], ()):
+                if words[i : i + len(phrase)] == phrase:
+                    last = i + len(phrase) - 1
+                    yield TermMatch(term, matches[i].start(), matches[last].end())
+                    i += len(phrase)
+                    break
+            else:
+                i += 1
 
 
 def read_glossary(path: Path) -> Glossary:
-    """A glossary from its file."""
+    """Read a glossary from its file."""
     entries = []
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip() or line.startswith("#"):
@@ -106,51 +115,64 @@ def read_glossary(path: Path) -> Glossary:
         source, *targets = (part.strip() for part in line.split("\t"))
         if not source or not all(targets):
             raise DataError(
-                f"{path}, line {number}: an empty part; wanted phrase, tab, translation: {line[:80]!r}"
+                f"{path}, line {number}: empty phrase or translation; "
+                f"expected phrase, tab, translation: {line[:MAX_QUOTED]!r}"
             )
         entries.append((source, tuple(targets)))
     if not entries:
-        raise DataError(f"{path} has no entry; wanted a line like: cat, tab, gatto")
+        raise DataError(f"{path} has no entry; expected lines like: cat, tab, gatto")
     return Glossary(entries)
 
 
 def read_phrases(path: Path) -> list[str]:
-    """Phrases, one a line."""
+    """Read phrases from a file, one per line; blank lines and comments (#) are skipped."""
     phrases = [
         line.strip() for line in read_lines(path) if line.strip() and not line.startswith("#")
     ]
     if not phrases:
-        raise DataError(f"{path} has no phrase; wanted one a line")
+        raise DataError(f"{path} has no phrase; expected one per line")
     return phrases
 
 
 def find_protected(text: str) -> Iterator[TermMatch]:
-    """Words with digits, addresses and placeholders of a text, which are to survive as they are.
+    """Yield the parts of a text to copy unchanged: words with digits, addresses, placeholders.
 
-    Signs at the end belong to the sentence; a closing bracket only if it was not opened inside.
+    Punctuation at the end belongs to the sentence; so does a closing bracket that was not opened
+    inside the part.
     """
-    for each in PROTECTED.finditer(text):
-        kept = each[0]
-        while kept[-1] in ".,;:!?" or (
-            kept[-1] in ")]" and kept.count(kept[-1]) > kept.count({")": "(", "]": "["}[kept[-1]])
-        ):
-            kept = kept[:-1]
-        yield TermMatch(Term(kept, (kept,)), each.start(), each.start() + len(kept))
+    for match in PROTECTED.finditer(text):
+        part = match[0]
+        while part[-1] in SENTENCE_PUNCTUATION or _ends_with_unopened_bracket(part):
+            part = part[:-1]
+        yield TermMatch(Term(part, (part,)), match.start(), match.start() + len(part))
+
+
+def _ends_with_unopened_bracket(text: str) -> bool:
+    closing = text[-1]
+    if closing not in OPENING_BRACKETS:
+        return False
+    return text.count(closing) > text.count(OPENING_BRACKETS[closing])
 
 
 def contains_phrase(text: str, phrase: str) -> bool:
-    """Whether a phrase stands in a text as whole words; the case of letters does not matter."""
-    words, wanted = _words(text), _words(phrase)
-    return any(words[i : i + len(wanted)] == wanted for i in range(len(words) - len(wanted) + 1))
+    """Return whether a text contains a phrase as whole words, ignoring case."""
+    words, sought = _casefolded_words(text), _casefolded_words(phrase)
+    n_starts = len(words) - len(sought) + 1
+    return any(words[i : i + len(sought)] == sought for i in range(n_starts))
 
 
 def is_word_character(character: str) -> bool:
-    """Whether a word goes on across this character; half a character, U+FFFD, counts as one, no character at all does not."""
-    if character in ("", "\ufffd", "_"):
-        return bool(character)
+    """Return whether a word continues across a character.
+
+    True for U+FFFD, which stands for a part of a character; False for "" (end of the text).
+    """
+    if character == "":
+        return False
+    if character in ("\ufffd", "_"):
+        return True
     is_mark = unicodedata.category(character).startswith("M")
-    return (is_mark or character.isalnum()) and not re.match(f"[{UNSPACED}]", character)
+    return (is_mark or character.isalnum()) and not UNSPACED_CHARACTER.match(character)
 
 
-def _words(text: str) -> list[str]:
+def _casefolded_words(text: str) -> list[str]:
     return [word.casefold() for word in PHRASE_WORD.findall(text)]

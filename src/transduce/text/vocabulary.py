@@ -1,8 +1,9 @@
-"""Strings <-> ids: SentencePiece pieces and four special ones that text cannot forge (section 5.1).
+"""Vocabularies: text to token ids and back, with SentencePiece (section 5.1).
 
     "Ti amo molto"  --encode-->  [412, 87, 103]  --decode-->  "Ti amo molto"
 
-Every string survives the round trip: a character the vocabulary has no piece for is written as its UTF-8 bytes.
+Every string survives the round trip: a character without a token of its own is encoded as its
+UTF-8 bytes. No text can produce one of the four special tokens.
 """
 
 import io
@@ -21,22 +22,26 @@ from transduce.text.normalize import LONE_SURROGATE
 Kind = Literal["bpe", "unigram", "char", "byte"]
 PAD, SOS, EOS, UNKNOWN = 0, 1, 2, 3
 SPECIAL_TOKENS = ("[PAD]", "[SOS]", "[EOS]", "[UNK]")
-FEW = 8  # texts that are encoded one by one
-SPACE = "▁"  # U+2581, how SentencePiece writes a space inside a piece
-LONGEST_LEARNT = (
+SPACE = "▁"  # U+2581, SentencePiece's space inside a piece
+MIN_PARALLEL_TEXTS = 9  # fewer are encoded faster in this thread; starting threads takes time
+MAX_LEARN_LENGTH = (
     1 << 12
-)  # characters; SentencePiece ends the program at a word of 65,536, and is slow long before
-CHARACTER_COVERAGE = 0.9999  # of a text with many characters; rarer ones are written as bytes
-FEW_CHARACTERS = 0.05  # of the pieces: with so few all have one
+)  # characters; SentencePiece aborts at words of 65,536, and is slow before
+CHARACTER_COVERAGE = 0.9999  # for texts with many different characters; others become bytes
+FEW_CHARACTERS = 0.05  # of the vocabulary size: if there are fewer, each gets a token
+MAX_QUOTED = 80  # characters of a text that a message quotes
 
-# SentencePiece reads U+2581 in a text as a space. To keep the character, it is sent in under the name of a character that Unicode
-# promises will never be text, which comes back as that character's bytes, which are then exchanged for U+2581's own. A text that
-# has all of those takes one that Unicode leaves to private use.
+# SentencePiece reads U+2581 in a text as a space. To preserve it, we replace it by a character that
+# is not in the text and has no piece, so that it is encoded as bytes, and then replace these bytes
+# by those of U+2581. Candidates are Unicode's noncharacters, then its private use area.
 STAND_INS = (range(0xFDD0, 0xFDF0), range(0x100000, 0x10FFFE))
 
 
 class Vocabulary:
-    """The pieces of a language, or of two: immutable, made by `learn_vocabulary`, or from the bytes of a SentencePiece model."""
+    """The tokens of one language, or of two; immutable.
+
+    Made by `learn_vocabulary`, or from the bytes of a SentencePiece model (`model`).
+    """
 
     def __init__(self, model: bytes, n_threads: int = -1) -> None:
         try:
@@ -49,8 +54,8 @@ class Vocabulary:
         found = tuple(self._processor.id_to_piece(i) for i in range(min(4, len(self))))
         if found != SPECIAL_TOKENS:
             raise ModelError(
-                f"a SentencePiece model whose first pieces are {list(found)}, wanted {list(SPECIAL_TOKENS)}: "
-                "it was not made by transduce"
+                f"the first pieces of the SentencePiece model are {list(found)}; "
+                f"expected {list(SPECIAL_TOKENS)}: it was not made by transduce"
             )
 
     def __len__(self) -> int:
@@ -63,45 +68,44 @@ class Vocabulary:
         return hash(self.model)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without [SOS] and [EOS]."""
+        """Return the ids of a text, without [SOS] and [EOS]."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of several texts at once, on all cores; a few are quicker one by one, threads take time to start."""
-        together = "\n".join(texts)
-        check_characters(texts, together)
+        """Return the ids of several texts, encoded on all cores if they are many."""
+        all_text = "\n".join(texts)
+        check_characters(texts, all_text)
         encode = self._processor.encode
-        ids: list[list[int]] = (
-            encode(list(texts)) if len(texts) > FEW else [encode(text) for text in texts]
-        )
-        if SPACE not in together:
+        ids: list[list[int]]
+        if len(texts) >= MIN_PARALLEL_TEXTS:
+            ids = encode(list(texts))
+        else:
+            ids = [encode(text) for text in texts]
+        if SPACE not in all_text:
             return ids
         return [
-            self._encode_with_visible_spaces(text) if SPACE in text else found
-            for text, found in zip(texts, ids, strict=True)
+            self._encode_with_visible_spaces(text) if SPACE in text else text_ids
+            for text, text_ids in zip(texts, ids, strict=True)
         ]
 
     def merge_ranks(self) -> dict[str, int]:
-        """The pieces that BPE merges lead to, each with its rank: the merge of the lowest rank comes first."""
-        normal = (
-            i for i in range(len(SPECIAL_TOKENS), len(self)) if not self._processor.is_byte(i)
-        )
+        """Return the pieces made by BPE merges with their ranks; the lowest rank merges first."""
         return {
             str(self._processor.id_to_piece(i)): round(-self._processor.get_score(i))
-            for i in normal
+            for i in self._ordinary_ids()
         }
 
     def encode_piece(self, piece: str) -> list[int]:
-        """The id of a piece, or those of its bytes if there is no such piece."""
+        """Return the id of a SentencePiece piece, or the ids of its bytes if there is none."""
         i = int(self._processor.piece_to_id(piece))
         return self._byte_ids(piece) if i == UNKNOWN else [i]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids; special pieces are silent."""
+        """Return the text of ids; special tokens are omitted."""
         return str(self._processor.decode([i for i in ids if i >= len(SPECIAL_TOKENS)]))
 
     def token(self, i: int) -> str:
-        """A piece as people read it: `Ti`, `[EOS]`, and `##t` for one that continues a word."""
+        """Return a token for display: `Ti`, `[EOS]`, or `##t` if it continues a word."""
         piece = str(self._processor.id_to_piece(i)).replace("\n", "\\n")
         if i < len(SPECIAL_TOKENS) or piece == SPACE or self._processor.is_byte(i):
             return piece
@@ -109,81 +113,102 @@ class Vocabulary:
 
     @cached_property
     def characters(self) -> frozenset[str]:
-        """The characters that pieces are made of: all others are written as bytes."""
-        normal = (
-            i for i in range(len(SPECIAL_TOKENS), len(self)) if not self._processor.is_byte(i)
-        )
-        return frozenset("".join(self.surface(i) for i in normal))
+        """The characters that have tokens; all others are encoded as bytes."""
+        return frozenset("".join(self.surface(i) for i in self._ordinary_ids()))
 
     def surface(self, i: int) -> str:
-        """What a piece adds to a text: `" Ti"`, `"t"`; nothing if it is special, U+FFFD if it is a byte of a longer character."""
+        """Return what a token adds to a text: `" Ti"`, `"t"`.
+
+        It is "" for special tokens, and U+FFFD for a byte of a longer character.
+        """
         if i < len(SPECIAL_TOKENS):
             return ""
         piece = str(self._processor.id_to_piece(i))
         if self._processor.is_byte(i):
-            byte = int(piece[1:-1], 16)
+            byte = int(piece[1:-1], 16)  # <0x41>
             return chr(byte) if byte < 128 else "\ufffd"
         return piece.replace(SPACE, " ")
 
     def tokens(self, text: str) -> list[str]:
-        """The pieces of a text, for looking at."""
+        """Return the tokens of a text for display."""
         return [self.token(i) for i in self.encode(text)]
 
+    def _ordinary_ids(self) -> Iterator[int]:
+        """Yield the ids that are neither special tokens nor bytes."""
+        for i in range(len(SPECIAL_TOKENS), len(self)):
+            if not self._processor.is_byte(i):
+                yield i
+
     def _encode_with_visible_spaces(self, text: str) -> list[int]:
-        """Encode a text that holds U+2581 itself."""
+        """Encode a text that contains U+2581, see STAND_INS."""
         used = set(text)
-        free = (c for c in map(chr, chain(*STAND_INS)) if c not in used)
-        stand_in = next((c for c in free if self._processor.piece_to_id(c) == UNKNOWN), None)
+        unused = (c for c in map(chr, chain(*STAND_INS)) if c not in used)
+        stand_in = next((c for c in unused if self._processor.piece_to_id(c) == UNKNOWN), None)
         if stand_in is None:
-            raise DataError("a text with U+2581 and all characters of private use: remove some")
+            raise DataError(
+                "a text contains U+2581 and all characters of the private use area; remove some"
+            )
         ids = list(self._processor.encode(text.replace(SPACE, stand_in)))
-        theirs, ours = self._byte_ids(stand_in), self._byte_ids(SPACE)
-        found: list[int] = []
+        stand_in_ids, space_ids = self._byte_ids(stand_in), self._byte_ids(SPACE)
+        restored: list[int] = []
         i = 0
         while i < len(ids):
-            is_stand_in = ids[i : i + len(theirs)] == theirs
-            found += ours if is_stand_in else ids[i : i + 1]
-            i += len(theirs) if is_stand_in else 1
-        return found
+            if ids[i : i + len(stand_in_ids)] == stand_in_ids:
+                restored += space_ids
+                i += len(stand_in_ids)
+            else:
+                restored.append(ids[i])
+                i += 1
+        return restored
 
-    def _byte_ids(self, character: str) -> list[int]:
-        return [int(self._processor.piece_to_id(f"<0x{byte:02X}>")) for byte in character.encode()]
+    def _byte_ids(self, text: str) -> list[int]:
+        return [int(self._processor.piece_to_id(f"<0x{byte:02X}>")) for byte in text.encode()]
 
 
-def check_characters(texts: Sequence[str], together: str) -> None:
-    """Refuse half of a surrogate pair, which is no character and has no bytes."""
+def check_characters(texts: Sequence[str], all_text: str) -> None:
+    """Raise DataError if a text has a lone surrogate, which UTF-8 cannot encode.
+
+    `all_text` is the texts joined: one check is faster than many.
+    """
     try:
-        together.encode()
+        all_text.encode()
     except UnicodeEncodeError:
         culprit = next(text for text in texts if LONE_SURROGATE.search(text))
         raise DataError(
-            f"a text holds half of a surrogate pair, which is no character: {culprit[:80]!r}"
+            f"a text has a lone surrogate, which is not a character: {culprit[:MAX_QUOTED]!r}"
         ) from None
 
 
 def learn_vocabulary(
     lines: Sequence[str], kind: Kind, size: int, *, exact: bool = True, is_text: bool = False
 ) -> Vocabulary:
-    """Learn a vocabulary of `size` pieces from lines.
+    """Learn a vocabulary of `size` tokens from lines.
 
-    `char` takes the most frequent characters; `byte` has a piece for each byte and one for the space, whatever the size. With
-    `is_text` the lines are those of one running text: a line feed is a piece, and no space is put before a line.
-    SentencePiece's own normalisation is off: what goes in comes out. If the text is too poor or too rich for so many pieces, that
-    is an error, or with `exact=False` the nearest possible vocabulary is made.
+    `char` takes the most frequent characters; `byte` has a token for each byte and one for the
+    space, whatever the size. With `is_text`, the lines are those of a running text: the line feed
+    is a token, and no space is put before a line. SentencePiece's normalization is off, so decoding
+    returns the text unchanged.
+
+    If the lines cannot give exactly `size` tokens, raise ConfigError, or with `exact=False` learn
+    the nearest possible size.
     """
     if kind == "byte":
-        lines, size = (
-            ["a" + 9 * " "],
-            len(SPECIAL_TOKENS) + 256 + is_text + 1,
-        )  # room for one character: the space
-    few = len(set[str]().union(*lines)) <= FEW_CHARACTERS * size
+        # All bytes, the space, and for running text the line feed.
+        lines = ["a" + 9 * " "]
+        size = len(SPECIAL_TOKENS) + 256 + 1
+        if is_text:
+            size += 1
+    n_characters = len(set[str]().union(*lines))
+    has_few_characters = n_characters <= FEW_CHARACTERS * size
     special: dict[str, Any] = {}
     for i, name in enumerate(("pad", "bos", "eos", "unk")):
-        special |= {f"{name}_id": i, f"{name}_piece": SPECIAL_TOKENS[i]}
+        special[f"{name}_id"] = i
+        special[f"{name}_piece"] = SPECIAL_TOKENS[i]
+
     writer = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_bounded(lines, is_text),
+            sentence_iterator=_limit_lengths(lines, is_text),
             model_writer=writer,
             model_type="char" if kind == "byte" else kind,
             vocab_size=size,
@@ -191,7 +216,7 @@ def learn_vocabulary(
             user_defined_symbols=["\n"] if is_text else [],
             hard_vocab_limit=exact,
             byte_fallback=True,
-            character_coverage=1.0 if few else CHARACTER_COVERAGE,
+            character_coverage=1.0 if has_few_characters else CHARACTER_COVERAGE,
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,
             max_sentence_length=1 << 20,
@@ -202,39 +227,38 @@ def learn_vocabulary(
         message = str(error)
         too_small = re.search(r"smaller than required_chars.*?(\d+) vs (\d+)", message)
         if too_small and not exact:
-            return learn_vocabulary(
-                lines, kind, int(too_small[2]) + size, exact=False, is_text=is_text
-            )
+            possible_size = int(too_small[2]) + size
+            return learn_vocabulary(lines, kind, possible_size, exact=False, is_text=is_text)
         if too_small:
             raise ConfigError(
-                f"text.vocab_size is {size}, but the bytes and characters of this corpus alone need {too_small[2]}: "
-                "set it higher or leave it out"
+                f"text.vocab_size is {size}, but the bytes and characters of this corpus alone "
+                f"need {too_small[2]}; increase it or remove the setting"
             ) from None
         too_large = re.search(r"too high.*<= (\d+)", message)
         if too_large:
             raise ConfigError(
-                f"text.vocab_size is {size}, but this corpus gives at most {too_large[1]} pieces: "
-                f"set it to {too_large[1]} or less, or leave it out"
+                f"text.vocab_size is {size}, but this corpus gives at most {too_large[1]} tokens; "
+                f"set it to {too_large[1]} or less, or remove the setting"
             ) from None
         raise DataError(
-            f"SentencePiece cannot learn {size} pieces from {len(lines)} lines: {message}"
+            f"SentencePiece cannot learn {size} tokens from {len(lines)} lines: {message}"
         ) from None
     return Vocabulary(writer.getvalue())
 
 
-def _bounded(lines: Iterable[str], is_text: bool) -> Iterator[str]:
-    """Lines as SentencePiece can learn from them: of a sentence without end its beginning, a line of running text in parts."""
+def _limit_lengths(lines: Iterable[str], is_text: bool) -> Iterator[str]:
+    """Yield lines that SentencePiece can learn from: long sentences cut, long text lines split."""
     for line in lines:
-        end = len(line) if is_text else LONGEST_LEARNT
-        yield line[:LONGEST_LEARNT]
-        yield from (
-            line[i : i + LONGEST_LEARNT] for i in range(LONGEST_LEARNT, end, LONGEST_LEARNT)
-        )
+        yield line[:MAX_LEARN_LENGTH]
+        if is_text:
+            for start in range(MAX_LEARN_LENGTH, len(line), MAX_LEARN_LENGTH):
+                yield line[start : start + MAX_LEARN_LENGTH]
 
 
 def choose_vocabulary_size(n_lines: int) -> int:
-    """Pieces for a corpus of so many lines (both languages), when nobody says.
+    """Return a vocabulary size for a corpus of `n_lines` lines, both languages counted.
 
-    Small corpora want small vocabularies, so that every piece is seen often (Sennrich & Zhang 2019, Araabi & Monz 2020).
+    Small corpora need small vocabularies, so that every token is seen often (Sennrich & Zhang 2019,
+    Araabi & Monz 2020).
     """
     return (2_000, 8_000, 16_000, 32_000)[bisect((20_000, 200_000, 2_000_000), n_lines)]
