@@ -143,7 +143,7 @@ def test_every_mistake_is_one_line(transduce: Run, tmp_path: Path) -> None:
         (
             (TEXT, "--view", "dreams"),
             2,
-            "--view dreams: there are tokens, positions, heads, scores, ",
+            "unknown --view 'dreams'; expected one of tokens, positions, heads, ",
         ),
         ((TEXT, "--with-model"), 2, "--with-model puts the model into a page; add --html FILE"),
         ((TEXT, "--svg", "x.svg", "--json"), 2, "--svg and --json exclude each other"),

@@ -1,4 +1,4 @@
-"""The server: its numbers are the trace's, its names follow from what is asked, and other sites get nothing."""
+"""The inspector's server: numbers equal the trace, ids follow from requests, other sites are rejected."""
 
 import json
 import os
@@ -23,8 +23,9 @@ from transduce.decode.load import load
 from transduce.decode.translator import Translator
 from transduce.errors import MissingInputError
 from transduce.inspection.trace import trace, trace_id
-from transduce.service import inspector as server
-from transduce.service.inspector import Traces, is_loopback, make_app
+from transduce.service import traces as server
+from transduce.service.inspector import is_loopback, make_app
+from transduce.service.traces import TraceCache
 
 TEXT = "I love you very much"
 HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -91,7 +92,7 @@ def test_a_trace_that_was_forgotten_is_made_again(
 ) -> None:
     monkeypatch.setattr(server, "MAX_TRACES", 1)
     monkeypatch.setattr(server, "MAX_REQUESTS", 2)
-    traces = Traces(translator)
+    traces = TraceCache(translator)
     asked = [
         {"text": text, "beam": 1, "edits": []} for text in ("I love you", "We sleep", "You sleep")
     ]
@@ -100,14 +101,14 @@ def test_a_trace_that_was_forgotten_is_made_again(
     traces.make(asked[2])  # the third makes the one forgotten that was used longest ago
     assert traces.get(names[0]).meta["beam"] == 1
     with pytest.raises(
-        MissingInputError, match=f"no trace {names[1]}: ask for it by POST /v1/inspect"
+        MissingInputError, match=f"no trace '{names[1]}'; request it by POST /v1/inspect"
     ):
         traces.get(names[1])
     client = TestClient(make_app(translator), base_url="http://any.name")
     answer = client.get("/v1/inspect/0123456789/tensors")
     assert (answer.status_code, answer.json()) == (
         404,
-        {"error": "no trace 0123456789: ask for it by POST /v1/inspect"},
+        {"error": "no trace '0123456789'; request it by POST /v1/inspect"},
     )
 
 
@@ -140,7 +141,7 @@ def test_another_name_for_this_machine_gets_nothing(client: TestClient, host: st
     answer = client.get("/", headers={"Host": host})
     assert (answer.status_code, answer.json()) == (
         400,
-        {"error": f"this server does not answer to the name {host!r}"},
+        {"error": f"host {host!r} is not allowed; use localhost or 127.0.0.1"},
     )
 
 
@@ -150,7 +151,7 @@ def test_a_page_of_another_site_gets_nothing(client: TestClient) -> None:
     )
     assert (answer.status_code, answer.json()["error"]) == (
         403,
-        "this server does not answer to pages of 'https://evil.example'",
+        "requests from pages of 'https://evil.example' are not allowed",
     )
     own = {"Origin": "http://127.0.0.1:8000"}
     assert client.post("/v1/inspect", json={"text": "We sleep"}, headers=own).status_code == 200
@@ -166,21 +167,21 @@ def test_a_page_of_another_site_gets_nothing(client: TestClient) -> None:
         (
             '{"text": "\\ud83d"}',
             400,
-            "the request holds half of a surrogate pair, which is no character",
+            "the request holds a lone surrogate; send valid Unicode",
         ),
         (
             "[]",
             400,
-            'wanted {"text": "...", "beam": 4, "edits": [...]}; beam and edits may be left out',
+            'expected {"text": "...", "beam": 4, "edits": [...]}; beam and edits are optional',
         ),
-        ({"text": 3}, 400, 'wanted {"text": "..."'),
-        ({"text": TEXT, "mode": 1}, 400, 'wanted {"text": "..."'),
-        ({"text": TEXT, "beam": "4"}, 400, "beam must be a whole number and edits a list"),
-        ({"text": TEXT, "edits": {}}, 400, "beam must be a whole number and edits a list"),
+        ({"text": 3}, 400, 'expected {"text": "..."'),
+        ({"text": TEXT, "mode": 1}, 400, 'expected {"text": "..."'),
+        ({"text": TEXT, "beam": "4"}, 400, "beam must be an integer and edits a list"),
+        ({"text": TEXT, "edits": {}}, 400, "beam must be an integer and edits a list"),
         (
             {"text": TEXT, "edits": {"op": "no_mask"}},
             400,
-            "beam must be a whole number and edits a list",
+            "beam must be an integer and edits a list",
         ),
         (
             {"text": TEXT, "edits": ["mute"]},
@@ -199,7 +200,7 @@ def test_a_page_of_another_site_gets_nothing(client: TestClient) -> None:
             413,
             "at most 128 can be traced; shorten it, the excess begins at 'very much",
         ),
-        ({"text": "x" * (1 << 20)}, 413, "a request of more than 1 MB: give a shorter text"),
+        ({"text": "x" * (1 << 20)}, 413, "the request exceeds 1 MB; shorten the text"),
     ],
 )
 def test_what_cannot_be_is_said_as_json(
@@ -217,8 +218,8 @@ def test_unknown_paths_methods_and_tensors_are_said_as_json(client: TestClient) 
         ("GET", "/docs", 404, "GET /docs: Not Found"),
         ("GET", "/openapi.json", 404, "GET /openapi.json: Not Found"),
         ("DELETE", "/v1/inspect", 405, "DELETE /v1/inspect: Method Not Allowed"),
-        ("GET", f"/v1/inspect/{name}/tensors?names=nothing", 404, "no tensor nothing; there are "),
-        ("GET", "/v1/inspect/gone.html", 404, "no trace gone: ask for it by POST /v1/inspect"),
+        ("GET", f"/v1/inspect/{name}/tensors?names=nothing", 404, "no tensor 'nothing'; known: "),
+        ("GET", "/v1/inspect/gone.html", 404, "no trace 'gone'; request it by POST /v1/inspect"),
     ):
         answer = client.request(method, path)
         assert answer.status_code == status
@@ -229,7 +230,7 @@ def test_a_model_without_a_film_says_so(translator: Translator) -> None:
     answer = TestClient(make_app(translator)).get("/v1/inspect/probe")
     assert (answer.status_code, answer.json()) == (
         404,
-        {"error": "this model has no film: give the run folder it was trained in"},
+        {"error": "this model has no training film; serve the run folder it was trained in"},
     )
 
 
@@ -249,7 +250,7 @@ def test_the_whole_in_a_process_of_its_own() -> None:
         assert process.stderr is not None
         said = process.stderr.readline()
         address = re.fullmatch(
-            r"look inside at (http://127\.0\.0\.1:(\d+)/) \(Ctrl-C ends it\)\n", said
+            r"serving at (http://127\.0\.0\.1:(\d+)/) \(press Ctrl-C to stop\)\n", said
         )
         assert address, said
         asked = urllib.request.Request(
@@ -273,7 +274,7 @@ def test_a_port_that_is_taken_is_an_error_that_says_so(transduce: Run) -> None:
     assert code == 75
     assert (
         err
-        == f"transduce: error: port {port} of 127.0.0.1 is in use: end what uses it, or give another --port (0: a free one)\n"
+        == f"transduce: error: port {port} of 127.0.0.1 is in use; choose another --port (0 picks a free one)\n"
     )
     code, _, err = transduce("serve", "--host", "203.0.113.7")
     assert (code, "cannot listen at 203.0.113.7 port 8000: " in err) == (73, True)
@@ -286,7 +287,7 @@ def test_without_the_extra_the_command_says_what_to_install(
     code, _, err = transduce("serve")
     assert (code, err) == (
         2,
-        "transduce: error: serve needs FastAPI and uvicorn: pip install 'transduce[serve]'\n",
+        "transduce: error: serve needs FastAPI and uvicorn; run pip install 'transduce[serve]'\n",
     )
 
 
@@ -303,7 +304,7 @@ def test_open_opens_the_page_and_others_are_warned_of(
     code, _, err = transduce("serve", "--port", 0, "--open", "--host", "0.0.0.0")
     assert code == 0
     assert err.startswith(
-        "warning: whoever can reach 0.0.0.0 can use this model\nlook inside at http://0.0.0.0:"
+        "warning: everyone who can reach 0.0.0.0 can use this model\nserving at http://0.0.0.0:"
     )
     assert opened
     assert opened[0] in err

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from transduce.inspection.trace import Trace
     from transduce.inspection.views import Selection
 
-DEFAULT = ("steps", "alignment", "why")
+DEFAULT_VIEWS = ("steps", "alignment", "why")
+DEFAULT_LANGUAGE_MODEL_VIEWS = ("steps", "why")
 SVG_WIDTH = 100
 
 
@@ -89,7 +90,7 @@ def run_inspect(
     svg: Path | None,
     as_json: bool,
 ) -> None:
-    """Make a trace and show what is asked of it."""
+    """Trace a text and write the requested views, page, picture or JSON."""
     from transduce.decode.load import load
     from transduce.decode.translator import Translator
     from transduce.inspection.edits import parse_edits
@@ -99,7 +100,7 @@ def run_inspect(
 
     for view in views:
         if view not in VIEWS:
-            raise UsageError(f"--view {view}: there are {', '.join(VIEWS)}")
+            raise UsageError(f"unknown --view {view!r}; expected one of {', '.join(VIEWS)}")
     worker = load(model, engine="torch")
     found = trace(worker, text, beam=beam, edits=parse_edits([parse_edit(edit) for edit in edits]))
     _show_flags(found.meta.get("doubts", {}))
@@ -114,28 +115,30 @@ def run_inspect(
         return
     if not views and html is not None and svg is None:
         return
-    default = DEFAULT if isinstance(worker, Translator) else DEFAULT[::2]
-    parts = [part for view in views or default for part in build_view(found, view, selection)]
+    if not views:
+        is_translator = isinstance(worker, Translator)
+        views = DEFAULT_VIEWS if is_translator else DEFAULT_LANGUAGE_MODEL_VIEWS
+    elements = [element for view in views for element in build_view(found, view, selection)]
     if as_json:
-        print(json.dumps([part.as_dict() for part in parts], ensure_ascii=False))
+        print(json.dumps([element.as_dict() for element in elements], ensure_ascii=False))
     elif svg is not None:
-        drawn = Console(
+        console = Console(
             record=True,
             file=io.StringIO(),
             color_system="truecolor",
             no_color=False,
             width=SVG_WIDTH,
         )
-        show(parts, drawn)
-        picture = drawn.export_svg(title=f"transduce inspect {text!r}")
-        # The reader's own fonts: nothing is fetched.
+        show(elements, console)
+        picture = console.export_svg(title=f"transduce inspect {text!r}")
+        # Use the fonts of the reader instead of fetching one.
         write_page(svg, re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL))
     else:
-        show(parts, Console())
+        show(elements, Console())
 
 
 def _show_flags(found: Mapping[str, Any]) -> None:
-    """Warn of what `trace` found doubtful about the text and its translation."""
+    """Print a warning for each quality flag of the trace."""
     unseen, unknown = found.get("unseen", ()), found.get("unknown", ())
     for is_found, kind in (
         (unseen, "unseen_words"),
@@ -147,7 +150,7 @@ def _show_flags(found: Mapping[str, Any]) -> None:
 
 
 def parse_edit(edit: str) -> Any:
-    """An edit from the command line."""
+    """Parse the value of --edit."""
     try:
         return json.loads(edit)
     except ValueError as error:
@@ -157,7 +160,7 @@ def parse_edit(edit: str) -> Any:
 def page(
     found: "Trace", worker: "Translator | Generator", model: Path | None, with_model: bool
 ) -> str:
-    """The page in one file: with the model inside, or else with branches that were made beforehand; and with the film of a run."""
+    """Return the page with the training film and either the model or branches."""
     from transduce.inspection.branches import make_branches
     from transduce.inspection.page_export import export_html
     from transduce.inspection.page_model import pack_model

@@ -1,27 +1,27 @@
-"""`transduce serve`: the page and an API for its numbers, for the people of this machine.
+"""The inspector's HTTP server: the page, and an API for its numbers.
 
-    POST /v1/inspect {text, beam?, edits?}       {id, parent?, meta, tensors: [{name, shape, bytes}]}; same request, same id
-    GET  /v1/inspect/ID                          the same again
-    GET  /v1/inspect/ID/tensors?names=a,b.*      a safetensors file
-    GET  /v1/inspect/ID.html                     the page in one file
-    GET  /v1/inspect/ID/diff/ID                  the largest difference of each tensor; null where shapes differ
-    GET  /v1/inspect/probe                       the film of the training
-Errors are JSON: {"error": "..."}.
+    GET  /                                    the page
+    POST /v1/inspect {text, beam?, edits?}    {id, parent?, meta, tensors: [{name, shape, bytes}]};
+                                              the same request has the same id
+    GET  /v1/inspect/ID                       the same answer again
+    GET  /v1/inspect/ID/tensors?names=a,b.*   a safetensors file
+    GET  /v1/inspect/ID.html                  the page in one file
+    GET  /v1/inspect/ID/diff/ID               largest difference of each tensor; null: other shape
+    GET  /v1/inspect/probe                    the film of the training
+
+Errors are JSON: {"error": "..."}. A server on a loopback address answers only to the names of this
+machine, and never to pages of other sites.
 """
 
 import errno
 import html
 import ipaddress
-import json
 import math
 import re
 import signal
 import socket
-import threading
 import webbrowser
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +37,10 @@ from transduce.errors import (
     UsageError,
 )
 from transduce.inspection.branches import make_branches
-from transduce.inspection.edits import parse_edits
-from transduce.inspection.trace import Trace, trace, trace_id
+from transduce.service.traces import FIELDS, TraceCache, parse_request, select_tensors
 from transduce.training.run_folder import find_film
 
-MAX_BODY = 1 << 20
-MAX_TRACES, MAX_REQUESTS = 8, 512  # kept in memory; a trace that is not is made again
-FIELDS = {"text", "beam", "edits"}
+MAX_BODY = 1 << 20  # bytes
 POLICY = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]*)"')
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -53,91 +50,10 @@ HEADERS = {
 }
 
 
-class Traces:
-    """Traces by name: those made last, and what was asked for the others."""
-
-    def __init__(self, worker: Translator | Generator) -> None:
-        self._worker, self._lock = worker, threading.Lock()  # one at a time: each takes all cores
-        self._made: OrderedDict[str, Trace] = OrderedDict()
-        self._asked: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
-
-    def name(self, asked: Mapping[str, Any]) -> str:
-        """The name of what is asked: it follows from that and from the model."""
-        return trace_id({**asked, "model": {"fingerprint": self._worker.folder.fingerprint}})
-
-    def make(self, asked: Mapping[str, Any]) -> Trace:
-        """What is asked, which is remembered if it can be had."""
-        name = self.name(asked)
-        with self._lock:
-            made = self._made.pop(name, None) or trace(self._worker, **asked)
-            self._made[name] = made
-            self._asked.pop(name, None)
-            self._asked[name] = asked
-            for kept, most in ((self._made, MAX_TRACES), (self._asked, MAX_REQUESTS)):
-                if len(kept) > most:
-                    kept.popitem(last=False)
-            return made
-
-    def get(self, name: str) -> Trace:
-        """A trace by its name."""
-        asked = self._asked.get(name)
-        if asked is None:
-            raise MissingInputError(f"no trace {name}: ask for it by POST /v1/inspect")
-        return self.make(asked)
-
-    def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """What POST /v1/inspect says; the parent is the same without edits."""
-        parent = {**asked, "edits": []}
-        above = {}
-        if asked["edits"]:
-            self.make(parent)
-            above["parent"] = self.name(parent)
-        made = self.make(asked)
-        tensors = [
-            {"name": n, "shape": list(x.shape), "bytes": 2 * x.numel()}
-            for n, x in made.tensors.items()
-        ]
-        return {"id": self.name(asked), **above, "meta": made.meta, "tensors": tensors}
-
-
-def parse_request(body: bytes) -> dict[str, Any]:
-    """What is asked, if it can be."""
-    try:
-        asked = json.loads(body)
-        json.dumps(asked, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise UsageError(
-            "the request holds half of a surrogate pair, which is no character"
-        ) from None
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"the request is not JSON: {error}") from None
-    if not isinstance(asked, dict) or type(asked.get("text")) is not str or set(asked) - FIELDS:
-        raise UsageError(
-            'wanted {"text": "...", "beam": 4, "edits": [...]}; beam and edits may be left out'
-        )
-    beam, edits = asked.get("beam"), asked.get("edits", [])
-    if not (beam is None or type(beam) is int) or not isinstance(edits, list):
-        raise UsageError("beam must be a whole number and edits a list")
-    return {"text": asked["text"], "beam": beam, "edits": parse_edits(edits)}
-
-
-def some(made: Trace, names: str) -> Trace:
-    """A trace with those tensors only whose names fit."""
-    patterns = [name for name in names.split(",") if name]
-    chosen = {
-        n: t
-        for n, t in made.tensors.items()
-        if not patterns or any(fnmatchcase(n, p) for p in patterns)
-    }
-    if not chosen:
-        raise MissingInputError(f"no tensor {names}; there are {', '.join(made.tensors)}")
-    return Trace(made.meta, chosen)
-
-
 def make_app(
     worker: Translator | Generator, film: bytes | None = None, hosts: frozenset[str] | None = None
 ) -> Any:
-    """The application; `hosts` are the names it answers to, None: any."""
+    """Return the application; `hosts` are the host names it answers to, None for any."""
     from fastapi import FastAPI, Request, Response
     from fastapi.concurrency import run_in_threadpool
     from fastapi.responses import HTMLResponse, JSONResponse
@@ -146,14 +62,14 @@ def make_app(
     from transduce.inspection.page_export import export_html, page_html
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    traces = Traces(worker)
+    traces = TraceCache(worker)
 
-    def failed(status: int, message: str) -> JSONResponse:
+    def error_response(status: int, message: str) -> JSONResponse:
         return JSONResponse({"error": message}, status)
 
     def page(content: str) -> HTMLResponse:
         found = POLICY.search(content)
-        assert found, "a page has its policy"
+        assert found, "the page has no content security policy"
         return HTMLResponse(
             content,
             headers={
@@ -162,16 +78,20 @@ def make_app(
         )
 
     @app.middleware("http")
-    async def guard(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
-        """Other sites get nothing: not by another name for this machine, nor from their own pages."""
+    async def guard(
+        request: Request, call_next: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        """Reject foreign host names (DNS rebinding) and requests from pages of other origins."""
         host = request.headers.get("host", "")
         origin = request.headers.get("origin")
         if hosts is not None and re.sub(r":\d+$", "", host).lower() not in hosts:
-            response: Response = failed(400, f"this server does not answer to the name {host!r}")
+            response: Response = error_response(
+                400, f"host {host!r} is not allowed; use localhost or 127.0.0.1"
+            )
         elif origin is not None and origin.partition("://")[2] != host:
-            response = failed(403, f"this server does not answer to pages of {origin!r}")
+            response = error_response(403, f"requests from pages of {origin!r} are not allowed")
         else:
-            response = await go_on(request)
+            response = await call_next(request)
         response.headers.setdefault(
             "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"
         )
@@ -180,18 +100,17 @@ def make_app(
 
     @app.exception_handler(TransduceError)
     def on_error(request: Request, error: TransduceError) -> Response:
-        status = (
-            404
-            if isinstance(error, MissingInputError)
-            else 413
-            if isinstance(error, DataError)
-            else 400
-        )
-        return failed(status, str(error))
+        if isinstance(error, MissingInputError):
+            return error_response(404, str(error))
+        if isinstance(error, DataError):
+            return error_response(413, str(error))
+        return error_response(400, str(error))
 
     @app.exception_handler(HTTPException)
     def on_http_error(request: Request, error: HTTPException) -> Response:
-        return failed(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+        return error_response(
+            error.status_code, f"{request.method} {request.url.path}: {error.detail}"
+        )
 
     @app.get("/")
     def home() -> Response:
@@ -203,15 +122,17 @@ def make_app(
         async for part in request.stream():
             body += part
             if len(body) > MAX_BODY:
-                return failed(
-                    413, f"a request of more than {MAX_BODY >> 20} MB: give a shorter text"
+                return error_response(
+                    413, f"the request exceeds {MAX_BODY >> 20} MB; shorten the text"
                 )
         return JSONResponse(await run_in_threadpool(traces.answer, parse_request(body)))
 
     @app.get("/v1/inspect/probe")
     def probe() -> Response:
         if film is None:
-            raise MissingInputError("this model has no film: give the run folder it was trained in")
+            raise MissingInputError(
+                "this model has no training film; serve the run folder it was trained in"
+            )
         return Response(film, media_type="application/octet-stream")
 
     @app.get("/v1/inspect/{name}.html")
@@ -228,7 +149,8 @@ def make_app(
     @app.get("/v1/inspect/{name}/tensors")
     def tensors(name: str, names: str = "") -> Response:
         return Response(
-            some(traces.get(name), names).to_bytes(), media_type="application/octet-stream"
+            select_tensors(traces.get(name), names).to_bytes(),
+            media_type="application/octet-stream",
         )
 
     @app.get("/v1/inspect/{name}/diff/{other}")
@@ -242,13 +164,13 @@ def make_app(
 def serve(
     model: Path | None, host: str, port: int, open_page: bool, say: Callable[[str], None]
 ) -> None:
-    """Serve until somebody ends it."""
+    """Serve the page until SIGINT or SIGTERM."""
     try:
         import uvicorn
-        from fastapi import FastAPI  # noqa: F401  is it there?
+        from fastapi import FastAPI  # noqa: F401  check that it is installed
     except ImportError:
         raise UsageError(
-            "serve needs FastAPI and uvicorn: pip install 'transduce[serve]'"
+            "serve needs FastAPI and uvicorn; run pip install 'transduce[serve]'"
         ) from None
 
     listening = listen(host, port)
@@ -257,26 +179,24 @@ def serve(
         frozenset({"localhost", "127.0.0.1", "[::1]", host.lower()}) if is_loopback(host) else None
     )
     if names is None:
-        say(f"warning: whoever can reach {host} can use this model")
+        say(f"warning: everyone who can reach {host} can use this model")
     app = make_app(worker, find_film(model), names)
     server = uvicorn.Server(
         uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, server_header=False)
     )
-    for number in (
-        signal.SIGINT,
-        signal.SIGTERM,
-    ):  # uvicorn ends by them, and raises them once more when it has ended
+    # uvicorn raises these signals again after its shutdown; the process would not exit with 0.
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: setattr(server, "should_exit", True))
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}/"
-    say(f"look inside at {address} (Ctrl-C ends it)")
+    say(f"serving at {address} (press Ctrl-C to stop)")
     if open_page:
         webbrowser.open(address)
     server.run(sockets=[listening])
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Return True if only this machine can reach an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -284,7 +204,10 @@ def is_loopback(host: str) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket of our own, so that a port which is taken is an error that says so."""
+    """Return a listening socket; raise BusyError if the port is in use.
+
+    uvicorn itself would only log that error.
+    """
     try:
         return socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -292,6 +215,6 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise BusyError(
-                f"port {port} of {host} is in use: end what uses it, or give another --port (0: a free one)"
+                f"port {port} of {host} is in use; choose another --port (0 picks a free one)"
             ) from None
         raise OutputError(f"cannot listen at {host} port {port}: {error.strerror}") from None
