@@ -680,6 +680,6 @@ def test_training_and_held_out_share_no_sentence(task: str) -> None:
 
 def test_an_unknown_task_is_an_error_that_names_the_tasks() -> None:
     with pytest.raises(
-        UsageError, match=r"no generated task 'translate'.*en-it, copy, reverse, sort"
+        UsageError, match=r"unknown task 'translate'; choose one of en-it, copy, reverse, sort"
     ):
         generate("translate", 1, seed=1)

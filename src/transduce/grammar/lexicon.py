@@ -1,6 +1,7 @@
-"""The words of the English-Italian grammar, read from the tables of `lexicon.toml`, which explains their columns.
+"""The words of the English-Italian grammar, read from the tables of `lexicon.toml`.
 
-A noun has one *kind* (person, food...); verbs and adjectives list the kinds, or the single nouns, that they fit.
+A noun has one *kind* (person, food...). Verbs and adjectives list the kinds, or the single nouns,
+that they go with. `lexicon.toml` explains the columns.
 """
 
 import tomllib
@@ -18,7 +19,7 @@ _TABLES: dict[str, dict[str, Any]] = tomllib.loads(
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """The words of a list, those of its groups too."""
+    """Split a list of words; the names of groups are replaced by their words."""
     groups = _TABLES["groups"]
     return tuple(
         word
@@ -32,11 +33,14 @@ def _words(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noun:
-    """A noun in both numbers. `feminine`: the Italian said of a woman, where English has one word for both sexes."""
+    """A noun in singular and plural.
+
+    `feminine` is the Italian form for a woman, if English has one word for both sexes.
+    """
 
     kind: str
     english: str
-    english_plural: str | None  # None: never said in the plural
+    english_plural: str | None  # None: no plural
     is_mass: bool  # never "a" bread
     italian: str
     italian_plural: str
@@ -45,34 +49,35 @@ class Noun:
     feminine: tuple[str, str] | None
 
     def forms(self, plural: bool, *, of_a_woman: bool = False) -> tuple[str, str, Gender]:
-        """English form, Italian form and Italian gender."""
+        """Return English form, Italian form and Italian gender."""
         english = (self.english_plural or "") if plural else self.english
         if of_a_woman and self.feminine:
             return english, self.feminine[plural], "f"
-        return (
-            (english, self.italian_plural, self.plural_gender)
-            if plural
-            else (english, self.italian, self.gender)
-        )
+        if plural:
+            return english, self.italian_plural, self.plural_gender
+        return english, self.italian, self.gender
 
 
 def _noun(kind: str, entry: str) -> Noun:
-    """A noun from an entry of its table."""
+    """Parse an entry of the table of nouns."""
     english, gender, italian, *woman = entry.split()
     english, _, many = english.partition("/")
     italian, _, irregular = italian.partition("/")
     irregular, _, turns_feminine = irregular.partition(":")
     own: Gender = "f" if gender == "f" else "m"
+    english_plural: str | None = many or inflection.english_s(english)
+    if many in ("mass", "singular"):
+        english_plural = None
     return Noun(
-        kind,
-        english,
-        None if many in ("mass", "singular") else many or inflection.english_s(english),
-        many == "mass",
-        italian,
-        irregular or inflection.italian_plural(italian),
-        own,
-        "f" if turns_feminine else own,
-        (woman[0], inflection.italian_plural(woman[0])) if woman else None,
+        kind=kind,
+        english=english,
+        english_plural=english_plural,
+        is_mass=many == "mass",
+        italian=italian,
+        italian_plural=irregular or inflection.italian_plural(italian),
+        gender=own,
+        plural_gender="f" if turns_feminine else own,
+        feminine=(woman[0], inflection.italian_plural(woman[0])) if woman else None,
     )
 
 
@@ -82,7 +87,7 @@ NAMES: tuple[tuple[str, Gender], ...] = tuple(_TABLES["names"].items())
 
 
 def that_fit(kinds: tuple[str, ...]) -> tuple[Noun, ...]:
-    """The nouns among these kinds and English words."""
+    """Return the nouns that are of one of the kinds, or named by their English word."""
     return tuple(noun for noun in NOUNS if noun.kind in kinds or noun.english in kinds)
 
 
@@ -91,10 +96,12 @@ def that_fit(kinds: tuple[str, ...]) -> tuple[Noun, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adjective:
-    """An adjective: before or after the noun in Italian (in English always before), and what it may describe.
+    """An adjective and what it may describe.
 
-    `attributes` are the kinds or nouns it may stand beside, `predicates` those of which "is ..." may say it, `degrees`
-    what may go before it (very, too). `is_state` is true of what comes and goes: "Why are you tired?", "always tired".
+    `is_prenominal` adjectives precede the noun in Italian; in English all do. `attributes` are the
+    kinds or nouns it may modify, `predicates` those it may describe after "is". `degrees` are the
+    words that may precede it (very, too). `is_state` is true of temporary states: "Why are you
+    tired?", "always tired".
     """
 
     english: str
@@ -107,24 +114,20 @@ class Adjective:
     masculine_plural: str
 
     def form(self, gender: Gender, plural: bool) -> str:
-        """The full form, as after the noun or after "is"."""
+        """Return the full form, used after the noun and after "is"."""
         if self.italian.endswith("e"):
             return self.italian[:-1] + ("i" if plural else "e")
         if plural and gender == "m" and self.masculine_plural:
             return self.masculine_plural
         stem = self.italian[:-1]
-        if plural:
-            stem = (
-                stem + "h"
-                if stem[-1] in "cg"
-                else stem.removesuffix("i")
-                if gender == "m"
-                else stem
-            )
+        if plural and stem[-1] in "cg":
+            stem += "h"
+        elif plural and gender == "m":
+            stem = stem.removesuffix("i")
         return stem + ending(gender, plural)
 
     def form_before(self, gender: Gender, plural: bool, following: str) -> str:
-        """The form before a noun: bello and buono shorten like the articles."""
+        """Return the form before a noun: bello and buono shorten like the articles."""
         if self.italian == "bello":
             return inflection.fused("be", gender, plural, following)
         if self.italian == "buono" and not plural:
@@ -136,16 +139,16 @@ _PRENOMINAL = ("bello", "buono", "grande", "piccolo", "vecchio", "giovane", "car
 
 
 def _adjective(english: str, row: Mapping[str, Any]) -> Adjective:
-    """An adjective from a row of its table."""
+    """Parse a row of the table of adjectives."""
     return Adjective(
-        english,
-        row["italian"],
-        row["italian"] in _PRENOMINAL,
-        _words(row["attributes"]),
-        _words(row.get("predicates", row["attributes"])),
-        _words(row.get("degrees", "")),
-        row.get("state", False),
-        row.get("plural", ""),
+        english=english,
+        italian=row["italian"],
+        is_prenominal=row["italian"] in _PRENOMINAL,
+        attributes=_words(row["attributes"]),
+        predicates=_words(row.get("predicates", row["attributes"])),
+        degrees=_words(row.get("degrees", "")),
+        is_state=row.get("state", False),
+        masculine_plural=row.get("plural", ""),
     )
 
 
@@ -160,11 +163,14 @@ Person = Literal[0, 1, 2, 3, 4, 5]  # io, tu, lui or lei, noi, voi, loro
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verb:
-    """A verb: English base, third person, past; Italian infinitive, six present forms, participle (masculine singular).
+    """A verb with its forms, and what it goes with.
 
-    `particle` is the preposition English adds before the object (wait *for*). `past` is "" for states, whose past would
-    be an imperfect in Italian. `subjects` and `objects` are kinds or nouns; no objects: intransitive. `complements` and
-    `adverbs` say what may follow, an underscore standing for a space.
+    English has base, third person and past; Italian has infinitive, six present forms and the
+    participle (masculine singular). `particle` is the preposition before the English object (wait
+    *for*). `past` is "" for states, whose past would be an imperfect in Italian.
+
+    `subjects` and `objects` are kinds or nouns; a verb without objects is intransitive.
+    `complements` and `adverbs` may follow, with underscores for spaces.
     """
 
     lemma: str  # the English dictionary form: wait for
@@ -182,30 +188,33 @@ class Verb:
     adverbs: tuple[str, ...]
 
     def participle_form(self, gender: Gender, plural: bool) -> str:
-        """The participle, agreeing."""
+        """Return the participle in a gender and number."""
         return self.participle[:-1] + ending(gender, plural)
 
 
 def _verb(lemma: str, row: Mapping[str, Any]) -> Verb:
-    """A verb from a row of its table; forms that the row leaves out are regular."""
+    """Parse a row of the table of verbs; forms that are not in the row are regular."""
     english, _, particle = lemma.partition(" ")
     infinitive = row["infinitive"]
-    regular = infinitive[:-3] + {"are": "ato", "ere": "uto", "ire": "ito"}[infinitive[-3:]]
+    regular_participle = (
+        infinitive[:-3] + {"are": "ato", "ere": "uto", "ire": "ito"}[infinitive[-3:]]
+    )
+    irregular_present = _words(row.get("present", ""))
     return Verb(
-        lemma,
-        english,
-        row.get("third", inflection.english_s(english)),
-        row.get("past", inflection.english_past(english)),
-        particle,
-        infinitive,
-        _words(row.get("present", ""))
+        lemma=lemma,
+        english=english,
+        third=row.get("third", inflection.english_s(english)),
+        past=row.get("past", inflection.english_past(english)),
+        particle=particle,
+        infinitive=infinitive,
+        present=irregular_present
         or inflection.italian_present(infinitive, isc=row.get("isc", False)),
-        row.get("participle", regular),
-        row.get("essere", False),
-        _words(row.get("subjects", "person kin")),
-        _words(row.get("objects", "")),
-        _words(row.get("complements", "")),
-        _words(row.get("adverbs", "often always")),
+        participle=row.get("participle", regular_participle),
+        with_essere=row.get("essere", False),
+        subjects=_words(row.get("subjects", "person kin")),
+        objects=_words(row.get("objects", "")),
+        complements=_words(row.get("complements", "")),
+        adverbs=_words(row.get("adverbs", "often always")),
     )
 
 
@@ -214,7 +223,7 @@ VERB = {verb.lemma: verb for verb in VERBS}
 
 
 def verbs(words: str) -> tuple[Verb, ...]:
-    """The verbs of a list, an underscore standing for a space."""
+    """Return the verbs of a list, with underscores for spaces."""
     return tuple(VERB[word.replace("_", " ")] for word in words.split())
 
 
@@ -229,7 +238,10 @@ SEQUELS = {VERB[first]: verbs(then) for first, then in _TABLES["sequels"].items(
 
 @dataclass(frozen=True, slots=True)
 class Pronoun:
-    """A personal pronoun: English subject and object, Italian clitic (mi vede) and stressed form (con me)."""
+    """A personal pronoun.
+
+    English subject and object forms; Italian clitic (mi vede) and stressed form (con me).
+    """
 
     subject: str
     object: str
@@ -247,9 +259,8 @@ CLITICS: dict[tuple[Gender, bool], str] = {
     ("m", True): "li",
     ("f", True): "le",
 }
-POSSESSIVES = {
-    english: _words(forms) for english, forms in _TABLES["possessives"].items()
-}  # m, f, plural m, plural f
+# Masculine, feminine, masculine plural, feminine plural.
+POSSESSIVES = {english: _words(forms) for english, forms in _TABLES["possessives"].items()}
 NUMERALS: dict[str, str] = _TABLES["numerals"]
 INVARIABLE_DETERMINERS = {**NUMERALS, "every": "ogni"}
 QUANTIFIERS: dict[str, str] = _TABLES["quantifiers"]

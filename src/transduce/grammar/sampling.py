@@ -1,4 +1,7 @@
-"""Drawing sentences: words that go together (a verb its objects, an adjective its nouns), built into clauses by `syntax`."""
+"""Draw sentences at random from words that go together; `syntax` builds the clauses.
+
+A verb goes with its subjects and objects, an adjective with its nouns.
+"""
 
 from collections.abc import Callable
 from functools import cache
@@ -13,7 +16,7 @@ Role = Literal["topic", "subject", "object"]
 
 
 def draw(rng: Random) -> Sentence:
-    """A sentence of one kind or another, each kind as often as the deck holds it."""
+    """Draw a sentence; the probability of each kind is its share of `_DECK`."""
     return rng.choice(_DECK)(rng)
 
 
@@ -27,18 +30,19 @@ def _nouns(words: str) -> tuple[lex.Noun, ...]:
 _SUBJECTS = {verb: lex.that_fit(verb.subjects) for verb in (*lex.VERBS, lex.HAVE)}
 _OBJECTS = {verb: lex.that_fit(verb.objects) for verb in (*lex.VERBS, lex.HAVE)}
 _TRANSITIVE = tuple(verb for verb in lex.VERBS if verb.objects)
-_EVENTS = tuple(verb for verb in _TRANSITIVE if verb.past)  # nobody asks when you know somebody
+_EVENTS = tuple(verb for verb in _TRANSITIVE if verb.past)  # "When do you know him?" is not asked
 _INTRANSITIVE = tuple(verb for verb in lex.VERBS if not verb.objects)
 _OF_PERSONS = tuple(verb for verb in _TRANSITIVE if "person" in verb.objects)
 _OF_THINGS = lex.verbs("see eat drink buy sell find lose wash write prepare prefer open close")
-_INCOMPLETE = lex.verbs("go come return stay")  # not said without a complement
+_INCOMPLETE = lex.verbs("go come return stay")  # need a complement
 _ATTRIBUTES = {
     noun: tuple(a for a in lex.ADJECTIVES if noun in lex.that_fit(a.attributes))
     for noun in lex.NOUNS
 }
 _BEFORE = {noun: tuple(a for a in fit if a.is_prenominal) for noun, fit in _ATTRIBUTES.items()}
 _AFTER = {noun: tuple(a for a in fit if not a.is_prenominal) for noun, fit in _ATTRIBUTES.items()}
-# What English says last and Italian after the noun, so that an adjective may go before: a big red bag.
+# Adjectives that may follow a prenominal one, last in English and after the noun in Italian:
+# a big red bag, una grande borsa rossa.
 _LAST = {
     noun: tuple(
         a
@@ -93,9 +97,11 @@ _COUNTING = (*lex.NUMERALS, "many")
 
 @cache
 def _determiners(noun: lex.Noun, plural: bool, role: Role) -> tuple[str, ...]:
-    """The determiners of a noun, each as often as it is wanted; "'s" is somebody's, "of" is of somebody.
+    """Return the determiners to draw from, repeated by their weights.
 
-    A *topic* is what is said to be something: the most definite. Subjects may be counted, objects be indefinite.
+    "'s" stands for a name as owner (Maria's), "of" for "of the doctor". A *topic* is the subject of
+    "is" and takes definite determiners only. Plural subjects and objects may be counted; objects
+    may be indefinite.
     """
     if noun.kind == "kin":
         return (*lex.POSSESSIVES, "'s")
@@ -146,7 +152,7 @@ def _noun_phrase(
 
 
 def _indefinite(rng: Random, nouns: tuple[lex.Noun, ...]) -> Phrase:
-    """A cat, three cats, many cats."""
+    """Draw an indefinite phrase: a cat, three cats, many cats."""
     noun = rng.choice(nouns)
     plural = noun.english_plural is not None and rng.random() < 0.5
     determiner = rng.choice(_COUNTING) if plural else "a"
@@ -154,10 +160,10 @@ def _indefinite(rng: Random, nouns: tuple[lex.Noun, ...]) -> Phrase:
 
 
 def _named(rng: Random, *, besides: Phrase = NOTHING, pairs: float = 0.25) -> Phrase:
-    """Maria; Maria and Luca; none of them named in the phrase `besides`."""
-    said = {word.text.removesuffix("'s") for word in besides.english}
+    """Draw Maria, or Maria and Luca; no name that occurs in the phrase `besides`."""
+    used = {word.text.removesuffix("'s") for word in besides.english}
     first, second = rng.sample(
-        [(text, gender) for text, gender in lex.NAMES if text not in said], 2
+        [(text, gender) for text, gender in lex.NAMES if text not in used], 2
     )
     return (
         syntax.both(syntax.name(*first), syntax.name(*second))
@@ -167,7 +173,7 @@ def _named(rng: Random, *, besides: Phrase = NOTHING, pairs: float = 0.25) -> Ph
 
 
 def _pronoun(rng: Random, *, is_asked: bool = False) -> Phrase:
-    """A subject pronoun; nobody asks about I."""
+    """Draw a subject pronoun; in questions, any but I."""
     return syntax.subject_pronoun(rng.choice(lex.PRONOUNS[1:] if is_asked else lex.PRONOUNS))
 
 
@@ -185,7 +191,7 @@ def _subject(
 
 
 def _inside(rng: Random, *, is_definite: bool = False) -> Phrase:
-    """In the garden."""
+    """Draw a place: in the garden."""
     noun = rng.choice(_PLACES)
     determiner = rng.choice(("the", "the", "this") if is_definite else ("the", "the", "this", "a"))
     if noun in _PRIVATE and rng.random() < 0.5:
@@ -196,7 +202,10 @@ def _inside(rng: Random, *, is_definite: bool = False) -> Phrase:
 
 
 def _others(rng: Random, person: int) -> lex.Pronoun:
-    """A pronoun not overlapping with this person: no "I see me", no "we see me"; "he sees him" is somebody else."""
+    """Draw a pronoun for other people than this person: no "I see me", no "we see me".
+
+    "he sees him" is possible: him is somebody else.
+    """
     return rng.choice(_OTHERS[person])
 
 
@@ -222,7 +231,10 @@ def _complement(rng: Random, verb: lex.Verb, subject: Phrase) -> Phrase:
 
 
 def _negation(rng: Random, *, of: Phrase, is_asked: bool, verb: lex.Verb) -> Negation:
-    """A fifth of all clauses are negative: contracted in questions and in a third of the statements (never "amn't")."""
+    """Draw a negation: a fifth of all clauses are negative.
+
+    It is contracted in questions and in a third of the statements, but never "amn't".
+    """
     if rng.random() < 0.8 or (of.english and of.english[0].text == "every"):
         return ""
     if verb.english == "be" and of.person == 0:
@@ -231,7 +243,7 @@ def _negation(rng: Random, *, of: Phrase, is_asked: bool, verb: lex.Verb) -> Neg
 
 
 class _Manner(TypedDict, total=False):
-    """How a clause is said: arguments of `clause` that do not depend on its nouns."""
+    """Arguments of `clause` that do not depend on its nouns."""
 
     tense: Tense
     negation: Negation
@@ -245,7 +257,7 @@ class _Manner(TypedDict, total=False):
 def _manner(
     rng: Random, verb: lex.Verb, subject: Phrase, *, is_asked: bool, modal: float = 0.1
 ) -> _Manner:
-    """Tense, negation, adverb, time and question, in the mixtures that both languages say naturally."""
+    """Draw tense, negation, adverb, time and question, as natural in both languages."""
     negation = _negation(rng, of=subject, is_asked=is_asked, verb=verb)
     manner = _Manner(negation=negation)
     if is_asked:
@@ -271,13 +283,11 @@ def _manner(
         if adverbs:
             manner["adverb"] = rng.choice(adverbs).replace("_", " ")
     elif roll < 0.5 and not is_state and verb is not lex.VERB["understand"]:
-        planned = (
-            ("today", "tomorrow") if verb.with_essere else ()
-        )  # "I leave today", but not "I buy it today"
+        # "I leave today" is natural, "I buy it today" is not.
+        planned = ("today", "tomorrow") if verb.with_essere else ()
         manner["time"] = rng.choice(("today", "yesterday") if is_past else ("every day", *planned))
-        is_stressed = (
-            negation != "" and manner["time"] == "every day"
-        )  # not "Every day you do not sing"
+        # "Every day you do not sing" is not natural.
+        is_stressed = negation != "" and manner["time"] == "every day"
         manner["time_first"] = not (is_asked or is_stressed) and rng.random() < 0.5
     return manner
 
@@ -490,7 +500,16 @@ def _tense(rng: Random, verb: lex.Verb) -> Tense:
     return "past" if verb.past and rng.random() < 0.5 else "present"
 
 
+# The kinds of sentences, repeated by their weights (in percent).
 _DECK: tuple[Callable[[Random], Sentence], ...] = (
-    *[_transitive] * 25, *[_pronominal] * 15, *[_intransitive] * 14, *[_sequel] * 12, *[_description] * 11,
-    *[_question] * 8, *[_identity] * 5, *[_location] * 5, *[_possession] * 4, _feeling,
-)  # fmt: skip
+    *[_transitive] * 25,
+    *[_pronominal] * 15,
+    *[_intransitive] * 14,
+    *[_sequel] * 12,
+    *[_description] * 11,
+    *[_question] * 8,
+    *[_identity] * 5,
+    *[_location] * 5,
+    *[_possession] * 4,
+    _feeling,
+)

@@ -1,15 +1,23 @@
 """Phrases and clauses of English and Italian, built together from the words of the lexicon.
 
-Alignment is by construction: every word carries the concepts that it expresses, and words that share one are aligned.
-English to Italian is a function. Where English says less than Italian needs, these conventions decide:
+Each word carries the concepts it expresses; words that share a concept are aligned.
 
-- I, you, we, you all, they are masculine in Italian ("I went" is "Sono andato"); "you" is tu, "you all" is voi.
-- friend, doctor, student... are masculine, except where the subject is a woman ("She is a good friend": "buon'amica").
-- Subject pronouns are dropped. The simple past is the passato prossimo; states (be, have, love...) stay in the present.
-- Lo and la elide before a and h (l'amo, l'ho vista), not before i (la incontro); other pronouns never (ti amo).
-- A participle agrees with its subject after essere, with a preceding object pronoun after avere (li ho visti).
-- Bello, buono, grande, piccolo, vecchio, giovane, caro stand before the noun, all other adjectives after it.
-- Close kin in the singular and unmodified take no article with a possessive (mia madre), except with loro.
+Each English sentence has exactly one translation. Where English says less than Italian needs, these
+conventions decide:
+
+- I, you, we, you all, they are masculine in Italian ("I went" is "Sono andato").
+- "you" is tu, "you all" is voi.
+- friend, doctor, student... are masculine, unless the subject is a woman ("She is a good friend":
+  "buon'amica").
+- Subject pronouns are dropped.
+- The simple past is the passato prossimo; states (be, have, love...) stay in the present.
+- Lo and la elide before a and h (l'amo, l'ho vista), not before i (la incontro); other pronouns
+  never elide (ti amo).
+- A participle agrees with its subject after essere, and with a preceding object pronoun after avere
+  (li ho visti).
+- Bello, buono, grande, piccolo, vecchio, giovane, caro precede the noun; others follow it.
+- Close kin, singular and unmodified, take no article with a possessive (mia madre), except with
+  loro.
 """
 
 from itertools import count
@@ -30,7 +38,10 @@ _new_concept = count().__next__
 
 
 class Word(NamedTuple):
-    """A word and the concepts it expresses. An Italian word ending in an apostrophe joins the next one (l' + amico)."""
+    """A word and the concepts it expresses.
+
+    An Italian word that ends in an apostrophe is joined to the next one (l' + amico).
+    """
 
     text: str
     concepts: Concepts
@@ -40,9 +51,9 @@ Words = tuple[Word, ...]
 
 
 class Phrase(NamedTuple):
-    """A constituent in both languages, with what agreement needs to know.
+    """A constituent in both languages, with the features that agreement depends on.
 
-    Pronouns have no Italian words of their own: as subjects they are dropped, as objects they are the `clitic`.
+    Pronouns have no Italian words: as subjects they are dropped, as objects they are the `clitic`.
     """
 
     english: Words
@@ -55,7 +66,7 @@ class Phrase(NamedTuple):
 
     @property
     def is_plural(self) -> bool:
-        """True for noi, voi, loro and plural nouns."""
+        """Return whether the phrase is plural: noi, voi, loro and plural nouns."""
         return self.person > 2
 
 
@@ -63,7 +74,10 @@ NOTHING = Phrase((), ())
 
 
 class Sentence(NamedTuple):
-    """A finished sentence, before spelling. `combinations` names the pairs of content words in a relation."""
+    """A finished sentence, before spelling.
+
+    `combinations` names the pairs of content words that are in a syntactic relation.
+    """
 
     english: Words
     italian: Words
@@ -71,24 +85,24 @@ class Sentence(NamedTuple):
     is_question: bool = False
 
     def pair(self) -> Pair:
-        """The spelled sentences and their alignment."""
+        """Return the spelled sentences and their alignment."""
         english, italian = _spoken(self.english), _spoken(self.italian)
         end = "?" if self.is_question else ""
-        where: dict[int, list[int]] = {}
+        places: dict[int, list[int]] = {}  # of each concept in the Italian sentence
         for j, word in enumerate(italian):
             for concept in word.concepts:
-                where.setdefault(concept, []).append(j)
+                places.setdefault(concept, []).append(j)
         links = {
             (i, j)
             for i, word in enumerate(english)
             for concept in word.concepts
-            for j in where.get(concept, ())
+            for j in places.get(concept, ())
         }
         return Pair(_spelled(english) + end, _spelled(italian) + end, tuple(sorted(links)))
 
 
 def _spoken(words: Words) -> list[Word]:
-    """Elided words joined to the next: l' + amico is l'amico and expresses both."""
+    """Join elided words to the next: l' + amico becomes l'amico and expresses both."""
     spoken: list[Word] = []
     for word in words:
         if spoken and spoken[-1].text.endswith("'"):
@@ -104,7 +118,10 @@ def _spelled(words: list[Word]) -> str:
 
 
 def combination(one: str, other: str) -> tuple[str, ...]:
-    """The name of two lemmas in a syntactic relation, whichever it is; nothing if either is not a content word."""
+    """Return the name of two lemmas in a syntactic relation, in a tuple.
+
+    The order does not matter. The tuple is empty if a lemma is "": not a content word.
+    """
     if not (one and other):
         return ()
     return (f"{one}+{other}" if one < other else f"{other}+{one}",)
@@ -114,7 +131,7 @@ def combination(one: str, other: str) -> tuple[str, ...]:
 
 
 def fixed(english: str, italian: str) -> Phrase:
-    """An expression translated as a whole: at home, a casa."""
+    """Return an expression that is translated as a whole: at home, a casa."""
     concept = (_new_concept(),)
     return Phrase(
         tuple([Word(w, concept) for w in english.split()]),
@@ -123,23 +140,23 @@ def fixed(english: str, italian: str) -> Phrase:
 
 
 def subject_pronoun(pronoun: Pronoun) -> Phrase:
-    """I, you, he...: dropped in Italian."""
+    """Return I, you, he...: dropped in Italian."""
     return fixed(pronoun.subject, "")._replace(person=pronoun.person, gender=pronoun.gender)
 
 
 def object_pronoun(pronoun: Pronoun) -> Phrase:
-    """Me, you, him...: a clitic in Italian."""
+    """Return me, you, him...: a clitic in Italian."""
     phrase = fixed(pronoun.object, "")
     return phrase._replace(person=pronoun.person, gender=pronoun.gender, clitic=pronoun.clitic)
 
 
 def with_pronoun(pronoun: Pronoun) -> Phrase:
-    """With me: con me."""
+    """Return with me: con me."""
     return prepositional("with", "con", fixed(pronoun.object, pronoun.stressed))
 
 
 def anaphor(antecedent: Phrase) -> Phrase:
-    """It, him, her, them, standing for a noun phrase said before, whose gender it has."""
+    """Return it, him, her or them for an earlier noun phrase, with its gender."""
     is_human = NOUN[antecedent.lemma].kind in ("person", "kin")
     one = ("him" if antecedent.gender == "m" else "her") if is_human else "it"
     phrase = fixed("them" if antecedent.is_plural else one, "")
@@ -150,12 +167,12 @@ def anaphor(antecedent: Phrase) -> Phrase:
 
 
 def name(text: str, gender: Gender) -> Phrase:
-    """Maria: no article."""
+    """Return a name, without article."""
     return fixed(text, text)._replace(gender=gender)
 
 
 def both(first: Phrase, second: Phrase) -> Phrase:
-    """Maria and Luca: plural, feminine only if both are."""
+    """Return "Maria and Luca": plural, feminine only if both are."""
     link = fixed("and", "e")
     gender: Gender = "f" if first.gender == second.gender == "f" else "m"
     english = first.english + link.english + second.english
@@ -163,7 +180,7 @@ def both(first: Phrase, second: Phrase) -> Phrase:
 
 
 def question_word(english: str) -> Phrase:
-    """Where, what, who, why, when."""
+    """Return where, what, who, why or when."""
     return fixed(english, lex.QUESTION_WORDS[english])
 
 
@@ -174,7 +191,10 @@ def noun_phrase(
     plural: bool = False,
     of_a_woman: bool = False,
 ) -> Phrase:
-    """A noun with its determiner and adjectives, built from the noun leftwards: each form depends on the next word."""
+    """Return a noun with its determiner and adjectives.
+
+    It is built from right to left, since each form depends on the next word.
+    """
     english_noun, italian_noun, gender = noun.forms(plural, of_a_woman=of_a_woman)
     concept = (_new_concept(),)
     english, italian = [Word(english_noun, concept)], [Word(italian_noun, concept)]
@@ -197,7 +217,9 @@ def noun_phrase(
 def _english_determiner(determiner: str, plural: bool, following: str) -> str:
     if determiner == "a" and following[0] in "aeiouEI":
         return "an"
-    return {"this": "these", "that": "those"}.get(determiner, determiner) if plural else determiner
+    if plural:
+        return {"this": "these", "that": "those"}.get(determiner, determiner)
+    return determiner
 
 
 def _italian_determiner(
@@ -206,7 +228,11 @@ def _italian_determiner(
     if determiner == "the":
         return definite_article(gender, plural, following)
     if determiner in lex.POSSESSIVES:
-        possessive = lex.POSSESSIVES[determiner][2 * plural + (gender == "f")]
+        masculine, feminine, masculine_plural, feminine_plural = lex.POSSESSIVES[determiner]
+        if plural:
+            possessive = feminine_plural if gender == "f" else masculine_plural
+        else:
+            possessive = feminine if gender == "f" else masculine
         if is_bare_kin and determiner != "their":
             return possessive
         return f"{definite_article(gender, plural, possessive)} {possessive}"
@@ -222,7 +248,7 @@ def _italian_determiner(
 
 
 def owned_by(owner: str, owned: Phrase) -> Phrase:
-    """Maria's cat: il gatto di Maria. `owned` begins with "the"."""
+    """Return "Maria's cat": il gatto di Maria. `owned` must begin with "the"."""
     concept = owned.english[0].concepts
     english = (Word(f"{owner}'s", concept), *owned.english[1:])
     return owned._replace(
@@ -231,7 +257,7 @@ def owned_by(owner: str, owned: Phrase) -> Phrase:
 
 
 def of(owned: Phrase, owner: Phrase) -> Phrase:
-    """The house of the doctor: la casa del dottore."""
+    """Return "the house of the doctor": la casa del dottore."""
     tail = prepositional("of", "di", owner)
     return owned._replace(
         english=owned.english + tail.english,
@@ -243,7 +269,10 @@ def of(owned: Phrase, owner: Phrase) -> Phrase:
 
 
 def prepositional(english: str, italian: str, nominal: Phrase) -> Phrase:
-    """A preposition and its noun phrase; di, in, su and a fuse with the article (del, nello, sull', alle)."""
+    """Return a preposition with its noun phrase.
+
+    Di, in, su and a fuse with the article (del, nello, sull', alle).
+    """
     concept = (_new_concept(),)
     first, *rest = nominal.italian
     if italian in inflection.FUSING_PREPOSITIONS and first.text in inflection.FUSED_ARTICLE:
@@ -255,7 +284,7 @@ def prepositional(english: str, italian: str, nominal: Phrase) -> Phrase:
 
 
 def predicate(subject: Phrase, adjective: Adjective, degree: str = "") -> Phrase:
-    """Very old: molto vecchie, agreeing with the subject."""
+    """Return "very old": molto vecchie, agreeing with the subject."""
     quality = fixed(adjective.english, adjective.form(subject.gender, subject.is_plural))
     how = fixed(degree, lex.DEGREES[degree]) if degree else NOTHING
     return Phrase(
@@ -280,9 +309,10 @@ def clause(
     time_first: bool = False,
     asks: Phrase | Literal["yes or no"] | None = None,
 ) -> Sentence:
-    """A clause of any shape: a statement, a yes-no question, or a question asking for the phrase `asks`.
+    """Return a statement, a yes-no question, or a question for the phrase `asks`.
 
-    A subject "who" is no inversion, hence not `asks`. "never" is an adverb, not a negation, though Italian adds non.
+    With "who" as subject there is no inversion, so it is passed as `subject`, not as `asks`.
+    "never" is an adverb, not a negation, although Italian adds non.
     """
     asked = asks if isinstance(asks, Phrase) else NOTHING
     when = fixed(time, lex.TIMES[time]) if time else NOTHING
@@ -308,14 +338,16 @@ def clause(
         if object.clitic
         else ()
     )
-    subject_follows = (
-        asked is not NOTHING and asked.italian[0].text != "perché"
-    )  # Dove dorme il gatto?
+    # Dove dorme il gatto? Perché il gatto dorme?
+    subject_follows = asked is not NOTHING and asked.italian[0].text != "perché"
     italian = (
-        first_when.italian + asked.italian + (() if subject_follows else subject.italian)
+        first_when.italian + asked.italian
+        + (() if subject_follows else subject.italian)
         + (non if negation or adverb == "never" else ()) + clitic
-        + (Word(conjugated.text, conjugated.concepts + dropped),) + middle.italian + tuple(others) + final.italian
-        + object.italian + complement.italian + (subject.italian if subject_follows else ()) + last_when.italian
+        + (Word(conjugated.text, conjugated.concepts + dropped),)
+        + middle.italian + tuple(others) + final.italian
+        + object.italian + complement.italian
+        + (subject.italian if subject_follows else ()) + last_when.italian
     )  # fmt: skip
     if italian[0].text == "dove" and italian[1].text == "è":
         italian = (Word("dov'", italian[0].concepts), *italian[1:])
@@ -341,7 +373,10 @@ def _english_verb(
     inverts: bool,
     concepts: Concepts,
 ) -> tuple[Words, Words]:
-    """The subject with the operator (do, does, did, be, must) and not; then what comes after a middle adverb."""
+    """Return the words before a middle adverb, and those after it.
+
+    The first part is the subject with the operator (do, does, did, be, must) and "not".
+    """
     finite, meaning, denial = concepts
     leading = modal or verb
     base = Word(verb.english, (meaning,))
@@ -352,22 +387,21 @@ def _english_verb(
     elif modal is MUST:
         operator = "must"
     elif negation or inverts:
-        operator = "did" if tense == "past" else "does" if subject.person == 2 else "do"
+        operator = "does" if subject.person == 2 else "do"
+        if tense == "past":
+            operator = "did"
         if modal:
             rest = (Word(modal.english, (finite,)), Word("to", (meaning,)), base)
     else:
-        inflected = (
-            leading.past
-            if tense == "past"
-            else leading.third
-            if subject.person == 2
-            else leading.english
-        )
-        rest = (
-            (Word(inflected, (finite,)), Word("to", (meaning,)), base)
-            if modal
-            else (Word(inflected, (meaning,)),)
-        )
+        inflected = leading.english
+        if tense == "past":
+            inflected = leading.past
+        elif subject.person == 2:
+            inflected = leading.third
+        if modal:
+            rest = (Word(inflected, (finite,)), Word("to", (meaning,)), base)
+        else:
+            rest = (Word(inflected, (meaning,)),)
     if verb.particle:
         rest += (Word(verb.particle, (meaning,)),)
     if not operator:
@@ -387,23 +421,28 @@ def _italian_verb(
     tense: Tense,
     concepts: Concepts,
 ) -> Words:
-    """The finite verb, then the participle or infinitive if there is one."""
+    """Return the finite verb, and the participle or infinitive if there is one."""
     finite, meaning = concepts
     if modal:
         return Word(modal.present[subject.person], (finite,)), Word(verb.infinitive, (meaning,))
     if tense == "present":
         return (Word(verb.present[subject.person], concepts),)
     auxiliary = BE if verb.with_essere else HAVE
-    agrees_with = subject if verb.with_essere else object if object.clitic else NOTHING
+    agrees_with = NOTHING
+    if verb.with_essere:
+        agrees_with = subject
+    elif object.clitic:
+        agrees_with = object
     participle = verb.participle_form(agrees_with.gender, agrees_with.is_plural)
     return Word(auxiliary.present[subject.person], concepts), Word(participle, (meaning,))
 
 
 def there_is(nominal: Phrase, place: Phrase, *, asks: bool = False) -> Sentence:
-    """There is a cat in the garden: c'è un gatto nel giardino."""
+    """Return "there is a cat in the garden": c'è un gatto nel giardino."""
     exists = fixed("there are", "ci sono") if nominal.is_plural else fixed("there is", "c' è")
+    opening = tuple(reversed(exists.english)) if asks else exists.english
     return Sentence(
-        exists.english[:: -1 if asks else 1] + nominal.english + place.english,
+        opening + nominal.english + place.english,
         exists.italian + nominal.italian + place.italian,
         nominal.combinations + place.combinations + combination(nominal.lemma, place.lemma),
         asks,
@@ -411,7 +450,7 @@ def there_is(nominal: Phrase, place: Phrase, *, asks: bool = False) -> Sentence:
 
 
 def coordinate(first: Sentence, second: Sentence) -> Sentence:
-    """Two statements joined by and."""
+    """Join two statements by "and"."""
     link = fixed("and", "e")
     english = first.english + link.english + second.english
     italian = first.italian + link.italian + second.italian
