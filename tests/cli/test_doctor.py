@@ -85,7 +85,7 @@ def test_findings_are_shown_with_count_share_line_and_advice(
     )
 
 
-def test_unequal_files_are_told_and_then_an_error(
+def test_unequal_files_are_reported_and_then_an_error(
     doctor: Run, write: Write, pairs: list[Pair], tmp_path: Path
 ) -> None:
     sources, targets = sides(pairs)
@@ -185,7 +185,7 @@ def test_the_page_is_self_contained_and_escapes_the_corpus(
     assert "301" in text
 
 
-def test_the_cleaned_copy_is_announced_and_packed_files_are_unpacked(
+def test_the_cleaned_copy_is_reported_and_compressed_files_are_decompressed(
     doctor: Run, pairs: list[Pair], tmp_path: Path
 ) -> None:
     for name, lines in zip(("train.en.gz", "train.it.gz"), sides([*pairs, pairs[0]]), strict=True):
@@ -254,7 +254,7 @@ def test_empty_files_are_no_crash(doctor: Run, write: Write, tmp_path: Path) -> 
     assert err.endswith("none of the 0 pairs is usable\n")
 
 
-def test_what_cannot_be_read_or_written_is_said_before_the_work(
+def test_unusable_paths_are_errors_before_the_work(
     doctor: Run, write: Write, pairs: list[Pair], tmp_path: Path
 ) -> None:
     source, target = write(*sides(pairs[:30]))

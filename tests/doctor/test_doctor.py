@@ -81,7 +81,7 @@ def counts(
         (checks.find_control_characters, "x", "zero \x00"),
     ],
 )
-def test_a_fault_is_seen(check: checks.Check, source: str, target: str) -> None:
+def test_a_fault_is_found(check: checks.Check, source: str, target: str) -> None:
     assert check(Pair(source, target))
 
 
@@ -111,7 +111,7 @@ def test_a_fault_is_seen(check: checks.Check, source: str, target: str) -> None:
         (checks.find_control_characters, "tab\tand\x0bform\x0cfeed", "soft\u00adhyphen\u2028"),
     ],
 )
-def test_what_is_right_is_not_flagged(check: checks.Check, source: str, target: str) -> None:
+def test_correct_pairs_are_not_flagged(check: checks.Check, source: str, target: str) -> None:
     assert check(Pair(source, target)) is None
 
 
@@ -171,7 +171,7 @@ def test_text_decoded_with_the_wrong_encoding_is_mojibake(language: str, encodin
         assert checks.find_mojibake(Pair(damaged, "fine")), damaged
 
 
-def test_a_ratio_is_odd_beside_the_typical_one_of_the_corpus() -> None:
+def test_a_ratio_is_odd_relative_to_the_typical_one_of_the_corpus() -> None:
     pair = Pair("x" * 30, "y" * 90)
     assert checks.find_odd_ratio(Pair("x" * 10, "y" * 90), 0.0) == "10 characters against 90"
     assert checks.find_odd_ratio(pair, 0.0) is None
@@ -231,7 +231,7 @@ def test_all_fingerprints_of_a_corpus_of_any_size_stay_below_300_megabytes() -> 
     assert MAX_LOAD * MAX_SLOTS > 10_000_000  # pairs, before anything is forgotten
 
 
-def test_a_repetition_is_told_from_a_near_one() -> None:
+def test_duplicates_and_near_duplicates_are_distinguished() -> None:
     repeats = DuplicateDetector()
 
     def names(source: str, target: str) -> list[str]:
@@ -356,7 +356,7 @@ def test_beyond_its_limit_languages_are_sampled(monkeypatch: pytest.MonkeyPatch)
     assert finding.share > 0.9
 
 
-def test_caps_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_are_reported_as_remarks(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = corpus(300)
     monkeypatch.setattr("transduce.doctor.repeats.MAX_SLOTS", 128)
     monkeypatch.setattr("transduce.doctor.repeats.MAX_HELD_OUT", 10)
@@ -378,7 +378,7 @@ def write_files(folder: Path, pairs: list[Pair], targets: list[str] | None = Non
     return PairFiles((source,), (target,))
 
 
-def test_of_unequal_files_all_is_said_that_can_be_said(tmp_path: Path) -> None:
+def test_unequal_files_are_examined_up_to_the_drift(tmp_path: Path) -> None:
     pairs = corpus(400)
     pairs[20] = Pair("", "x")
     pairs[350] = Pair("", "x")  # behind the drift, where nothing can be said
@@ -397,7 +397,7 @@ def test_of_unequal_files_all_is_said_that_can_be_said(tmp_path: Path) -> None:
     )
 
 
-def test_two_unequal_lines_are_still_looked_at(tmp_path: Path) -> None:
+def test_very_short_unequal_files_are_examined(tmp_path: Path) -> None:
     diagnosis = examine(write_files(tmp_path, [Pair("a", "b"), Pair("c", "d")], ["b"]))
     assert diagnosis.n_pairs == 1
     assert diagnosis.drifts == ()
@@ -525,12 +525,12 @@ def test_examples_are_few_and_spread_over_the_corpus() -> None:
     assert examine(PairList(blank)).findings == (finding,)
 
 
-def test_a_quick_look_at_good_pairs_is_silent() -> None:
+def test_a_sample_of_good_pairs_gives_no_warning() -> None:
     assert check_sample(corpus(300), EN_IT) == []
     assert check_sample(corpus(300)) == []
 
 
-def test_a_quick_look_warns_of_copies_with_the_share_and_a_line() -> None:
+def test_a_sample_with_copies_gives_a_warning_with_share_and_line() -> None:
     pairs = [
         Pair(pair.source, pair.source if i % 10 else pair.target)
         for i, pair in enumerate(corpus(200))
@@ -551,7 +551,7 @@ def test_a_corpus_that_is_meant_to_be_copied_can_be_learnt() -> None:
     )
 
 
-def test_a_quick_look_warns_of_swapped_sides() -> None:
+def test_a_sample_with_swapped_sides_gives_a_warning() -> None:
     pairs = [Pair(pair.target, pair.source) for pair in corpus(600)]
     warnings = check_sample(pairs, EN_IT)
     assert (
@@ -560,7 +560,7 @@ def test_a_quick_look_warns_of_swapped_sides() -> None:
     assert "have a side in the other language, e.g. line" in warnings[1]
 
 
-def test_a_quick_look_warns_of_a_drift() -> None:
+def test_a_misaligned_sample_gives_a_warning() -> None:
     pairs = corpus(600)
     sources = [pair.source for pair in pairs]
     shifted = [
@@ -571,14 +571,14 @@ def test_a_quick_look_warns_of_a_drift() -> None:
     assert warning.endswith(" on")
 
 
-def test_a_quick_look_leaves_nothing_usable_to_whoever_reads_all_and_warns_of_one_pair() -> None:
+def test_a_blank_sample_gives_no_warning_and_a_single_pair_gives_one() -> None:
     assert check_sample([]) == check_sample([Pair("", "x"), Pair("y", " ")]) == []
     assert check_sample([Pair("A dog", "Un cane")]) == [
         "only 1 of 1 pairs is usable; the model can learn nothing but this pair"
     ]
 
 
-def test_a_quick_look_reads_no_more_than_it_says() -> None:
+def test_the_sample_check_reads_10000_pairs_at_most() -> None:
     read = []
 
     def many():  # type: ignore[no-untyped-def]

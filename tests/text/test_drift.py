@@ -1,4 +1,4 @@
-"""Where files drift apart: planted, found; not planted, not found."""
+"""Drifts that were planted are found; files without drift raise no alarm."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Tokenised text is told, and what people write is not called so."""
+"""Tokenized text is detected, and ordinary prose is not."""
 
 import re
 
@@ -30,22 +30,22 @@ FRENCH = [
 FRENCH[0] = FRENCH[4] = "Tu viens ? Oui, peut-être."
 
 
-def tokenise(line: str) -> str:
+def tokenize(line: str) -> str:
     """As Moses does, nearly."""
     return " ".join(re.findall(r"\w+|[^\w\s]", line)).replace("'", "&apos;")
 
 
 @pytest.mark.parametrize("prose", [ENGLISH, GERMAN, FRENCH], ids=["english", "german", "french"])
-def test_prose_is_not_called_tokenised_but_is_once_it_is(prose: list[str]) -> None:
+def test_prose_looks_tokenized_only_after_tokenization(prose: list[str]) -> None:
     assert looks_tokenized(prose) is None
     assert looks_untokenized(prose)
     if prose is not FRENCH:  # of which too few lines have a full stop or a comma to tell
-        assert looks_tokenized(list(map(tokenise, prose)))
-    assert looks_untokenized(list(map(tokenise, prose))) is None
+        assert looks_tokenized(list(map(tokenize, prose)))
+    assert looks_untokenized(list(map(tokenize, prose))) is None
 
 
 @pytest.mark.parametrize("task", ["en-it", "copy", "reverse", "sort"])
-def test_generated_text_is_never_called_tokenised(task: str) -> None:
+def test_generated_text_never_looks_tokenized(task: str) -> None:
     """Neither as a whole nor by its single lines, nor without its capitals."""
     lines = [text for pair in generate(task, 300, seed=2) for text in pair[:2]]
     for some in (lines, [line.lower() for line in lines], *([line] for line in lines)):
@@ -64,7 +64,7 @@ def test_what_was_found_is_said_with_its_commonest_sign() -> None:
     "line",
     ["it &apos;s", "dog 's bone", "do n't", "well @-@ known", "low@@ er", "\u2581The\u2581cat"],
 )
-def test_marks_of_tokenisers_are_known(line: str) -> None:
+def test_traces_of_tokenizers_are_found(line: str) -> None:
     assert looks_tokenized([line])
 
 
