@@ -1,4 +1,4 @@
-"""A real browser, Debian's Chromium, that has no network. Where it is not installed, these tests say so and are skipped."""
+"""A real browser, Chromium without a network. Tests are skipped if it is not installed."""
 
 import shutil
 from collections.abc import Callable, Iterator

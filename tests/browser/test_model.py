@@ -1,4 +1,4 @@
-"""A page that holds its model, opened from disk with the network off: it translates as Python does, and can be played with."""
+"""A page that contains its model, opened from disk offline, translates and edits like Python."""
 
 import random
 from collections.abc import Callable

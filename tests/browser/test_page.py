@@ -1,4 +1,4 @@
-"""The page in a real browser: its numbers are the trace's, it asks for nothing, and everybody can use it."""
+"""The page in a browser: numbers equal the trace, no requests, accessible to everybody."""
 
 import json
 import math
@@ -445,7 +445,7 @@ def large(n_layers: int, n_heads: int, size: int) -> Trace:
     return Trace({**meta, "vocabulary": words, "neurons": {}}, tensors)
 
 
-def test_six_layers_of_eight_heads_over_sixty_pieces_are_few_nodes(visit: Open) -> None:
+def test_six_layers_of_eight_heads_over_sixty_tokens_are_few_nodes(visit: Open) -> None:
     page = visit(export_html(large(6, 8, 60))).page
     assert page.locator(".head").count() == 6 * 8 * 3
     assert page.evaluate("document.querySelectorAll('*').length") < 20_000

@@ -1,4 +1,4 @@
-"""What a reader may ask of the page: one name for one head, where a change comes in, how a number came about, and fair warning."""
+"""What readers need from the page: consistent names, explained numbers and changes, warnings."""
 
 import math
 import re
@@ -107,7 +107,7 @@ def test_a_branch_says_where_it_was_changed_and_where_another_word_was_fed_back(
             assert "fed back" not in found[i]
     [i] = [i for i, b in enumerate(made, 1) if b.meta["target"]["text"] == "Ti ama molto"]
     assert (
-        "another piece was written at step 2 (\u201cama\u201d instead of \u201camo\u201d) and fed back"
+        "another token was written at step 2 (\u201cama\u201d instead of \u201camo\u201d) and fed back"
         in found[i]
     )
 
@@ -127,7 +127,7 @@ def test_a_branch_keeps_all_stations_and_numbers_and_whoever_opened_it_stays(
         assert 0 <= page.evaluate(top) < 450
         assert page.locator("#stations a").all_inner_texts() == menu
         assert page.locator("main > section").count() == len(STATIONS)
-        left_out = page.locator("section", has_text="were left out of it").count()
+        left_out = page.locator("section", has_text="does not hold the tensors").count()
         assert (left_out > 0) == (is_small and number > 0)
 
 
@@ -163,7 +163,7 @@ def test_shown_arithmetic_comes_out_right_from_the_digits_that_are_shown(opened:
         rf"^{number} \+ {number} = {number}": lambda a, b: a + b,
         rf"^{number} \+ log p\S* {number}.* = {number};": lambda a, b: a + b,
         rf"= {number} / {number} = {number}": lambda a, b: a / b,
-        rf"the table holds {number} for this piece; times \u221a96 = {number} that is {number}": lambda a, b: (
+        rf"the table holds {number} for this token; times \u221a96 = {number} that is {number}": lambda a, b: (
             a * b
         ),
     }
@@ -198,10 +198,10 @@ def test_without_the_mask_it_says_whose_probabilities_these_are(
     assert "has nothing later to see" in page.inner_text("#station-try")
 
 
-def test_the_pieces_follow_the_time_bar(opened: Any) -> None:
+def test_the_tokens_follow_the_time_bar(opened: Any) -> None:
     for t in (0, 2, 3):
         step(opened, t)
-        assert f"What the decoder reads at step {t + 1}: {t + 1} of 4 pieces" in opened.inner_text(
+        assert f"What the decoder reads at step {t + 1}: {t + 1} of 4 tokens" in opened.inner_text(
             "#station-tokens"
         )
         assert opened.locator("#station-tokens .token.later").count() == 3 - t
@@ -305,7 +305,7 @@ def test_a_change_is_not_made_on_top_of_another_unless_that_is_asked(
     assert page.evaluate("page.trace.meta.edits") == [{"op": "no_scale"}, {"op": "no_mask"}]
 
 
-def test_a_longer_word_gives_maps_with_a_column_for_each_piece_and_no_map_of_zeros(
+def test_a_longer_word_gives_maps_with_a_column_for_each_token_and_no_map_of_zeros(
     traced: Trace, translator: Translator, visit: Open
 ) -> None:
     page = visit(export_html(traced, weights=pack_model(translator.folder))).page
@@ -344,8 +344,8 @@ def test_words_never_seen_bytes_and_a_loop_are_said(
     else:
         page = visit(export_html(trace(translator, text))).page
     said = page.inner_text("#doubts")
-    assert "The model never saw \u201cxyzzy\u201d, \u201c\u2603\u201d in its training text" in said
-    assert "Its vocabulary has no piece for \u201c\u2603\u201d: written as bytes" in said
+    assert "The model has not seen \u201cxyzzy\u201d, \u201c\u2603\u201d in training" in said
+    assert "Its vocabulary has no token for \u201c\u2603\u201d: written as bytes" in said
     assert "repeats" not in said
     page.evaluate("page.trace.meta.doubts.repeats = true; page.show(page.trace)")
     assert "The translation repeats itself." in page.inner_text("#doubts")
@@ -360,7 +360,7 @@ def test_the_first_screen_says_what_the_rest_had_and_what_hiding_means(
         rf"other 2,770\s+{100 * rest:.1f} %", opened.inner_text("#station-sentence table.bars")
     )
     said = opened.inner_text("#more")
-    assert said.startswith("Hiding a piece means that no layer may look at it.")
+    assert said.startswith("Hiding a token means that no layer may attend to it.")
     assert "\u201cmuch\u201d no change" in said
     assert math.exp(float(traced["align.occlusion"][2, 4])) < 1.05
     mean = traced["dec.0.cross.weights"][:, 2].mean(0)

@@ -1,4 +1,4 @@
-"""The page's modules, run by Node: a script reads what it is asked from `input` and answers with `answer(value)`."""
+"""Run the page's modules in Node: a script reads `input` and returns `answer(value)`."""
 
 import base64
 import json

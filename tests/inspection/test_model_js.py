@@ -1,4 +1,4 @@
-"""The model inside the page computes what PyTorch computes: logits, translations, pieces, traces and edits, by both roads."""
+"""The model inside the page computes the same as PyTorch: logits, tokens, translations, traces."""
 
 import json
 import random
@@ -84,7 +84,7 @@ def write_weights(folder: ModelFolder, path: Path) -> str:
 
 
 def assert_same_meta(ours: Any, theirs: Any, where: str = "meta") -> None:
-    """Equal, numbers within 1e-4; of near pieces the cosines, since bytes that were never seen are all equally near."""
+    """Compare values, numbers within 1e-4; of similar tokens only the cosines, as bytes tie."""
     if where.endswith(".near"):
         ours, theirs = ([[cosine for _, cosine in row] for row in each] for each in (ours, theirs))
     if isinstance(ours, dict):

@@ -28,7 +28,7 @@ def test_the_steps_spell_the_greedy_translation() -> None:
 
 
 def test_the_probability_of_a_translation_is_the_product_of_its_steps() -> None:
-    """Two roads: the candidates shown, and the score of greedy search (log-probability by length)."""
+    """The candidates shown agree with the score of greedy search (log-probability by length)."""
     import math
 
     translator = load()

@@ -1,4 +1,4 @@
-"""Every number of a trace is the model's: the recorded tensors obey the paper's equations, and the fast road gives the same."""
+"""Recorded tensors obey the paper's equations and agree with the fast forward pass."""
 
 import html
 import json
@@ -238,7 +238,7 @@ def test_the_steps_say_what_the_logits_say(built: Trace) -> None:
 
 
 def test_the_tree_holds_the_search(builtin: Translator, built: Trace) -> None:
-    """The best ended node is the translation, its score the sum of the log-probabilities, and each node adds to its parent."""
+    """The best ended node is the translation; scores are sums of log-probabilities."""
     nodes = built.meta["tree"]
     for node in nodes:
         parent = nodes[node["parent"]]["score"] if node["parent"] >= 0 else 0.0
@@ -443,13 +443,13 @@ def test_looking_changes_nothing(builtin: Translator) -> None:
         ({"op": "row", "at": "dec.0.cross", "head": 0, "row": 0, "values": [1]}, "1 values, but dec.0.cross has 6 keys"),
     ],
 )  # fmt: skip
-def test_an_edit_that_cannot_be_is_refused(builtin: Translator, edit: Any, message: str) -> None:
+def test_an_invalid_edit_is_refused(builtin: Translator, edit: Any, message: str) -> None:
     with pytest.raises(UsageError) as error:
         trace(builtin, TEXT, edits=[edit])
     assert message in str(error.value)
 
 
-def test_what_is_too_long_blank_or_too_much_is_said(
+def test_texts_that_cannot_be_traced_are_refused_with_a_reason(
     builtin: Translator, vocabulary: Vocabulary
 ) -> None:
     generator = worker_of(vocabulary, "decoder-only", "pre", "learned")

@@ -1,4 +1,4 @@
-"""The views of the terminal: numbers are the trace's, lines fit, pieces stand above columns, and no text drives the terminal."""
+"""Terminal views: numbers equal the trace, lines fit, no control characters reach the terminal."""
 
 import io
 import json

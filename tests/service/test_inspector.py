@@ -1,4 +1,4 @@
-"""The inspector's server: numbers equal the trace, ids follow from requests, other sites are rejected."""
+"""The inspector's server: numbers equal the trace, ids follow from requests, origins are checked."""
 
 import json
 import os
@@ -203,7 +203,7 @@ def test_a_page_of_another_site_gets_nothing(client: TestClient) -> None:
         ({"text": "x" * (1 << 20)}, 413, "the request exceeds 1 MB; shorten the text"),
     ],
 )
-def test_what_cannot_be_is_said_as_json(
+def test_invalid_requests_get_a_reason_as_json(
     client: TestClient, body: Any, status: int, message: str
 ) -> None:
     answer = client.post("/v1/inspect", content=body if isinstance(body, str) else json.dumps(body))
@@ -241,7 +241,7 @@ def test_hostile_text_stays_text(client: TestClient) -> None:
     assert "<img src=x" not in client.get(f"/v1/inspect/{found['id']}.html").text
 
 
-def test_the_whole_in_a_process_of_its_own() -> None:
+def test_serve_runs_as_a_process_and_ends_by_signal() -> None:
     command = [sys.executable, "-m", "transduce", "serve", "--port", "0"]
     pipe: Any = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     for number, process in [
@@ -291,7 +291,7 @@ def test_without_the_extra_the_command_says_what_to_install(
     )
 
 
-def test_open_opens_the_page_and_others_are_warned_of(
+def test_open_opens_the_page_and_a_public_address_is_warned_of(
     transduce: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import uvicorn

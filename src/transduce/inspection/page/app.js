@@ -40,9 +40,11 @@ const STATIONS = [
 const DEEP = new Set(["concat", "norm", "ff"]); // stations that open by a press
 const PACE = 1600; // milliseconds a step while it plays
 const LEFT_OUT =
-  "This branch was made beforehand, and to keep the file small the tensors that this station shows were left out of it. Make the page with --with-model, or use transduce serve, to see them; the original has them here.";
+  "This branch was computed in advance. To keep the file small it does not hold the tensors that this station shows. Make the page with --with-model or use transduce serve to see them; the original has them.";
 
-/** What all stations share: the trace in view, where we are in it, and ways to change that. */
+/**
+ * State shared by all stations: the current trace, the selection in it, and methods to change both.
+ */
 class Page {
   constructor(trace, { branches, ask, film }) {
     this.film = film;
@@ -53,7 +55,7 @@ class Page {
     this.show(trace, null);
   }
 
-  /** Put a trace in view; with a parent, stations can show the difference. */
+  /** Show a trace; with a parent, stations can show the difference. */
   show(trace, parent = null) {
     const before = this.state;
     this.trace = trace;
@@ -96,7 +98,7 @@ class Page {
     this.state.key = row.reduce((best, w, j) => (w > row[best] ? j : best), 0);
   }
 
-  /** A tensor of the trace, or what it differs by from the parent when that is asked for and possible. */
+  /** A tensor of the trace, or its difference from the parent if that is requested and possible. */
   tensor(name) {
     const mine = this.trace.get(name);
     if (!this.isDifferent(name)) return { ...mine, isDiff: false };
@@ -110,7 +112,7 @@ class Page {
     return this.trace.get(name).shape.join() === this.parent.get(name).shape.join();
   }
 
-  /** What a number was in the original, in words, while differences are shown. */
+  /** The value of a number in the original, as text, while differences are shown. */
   wasBefore(name, index) {
     if (!/^[\w.]+$/.test(name) || !this.trace.has(name) || !this.isDifferent(name)) return null;
     const read = ({ shape, data }) => data[index.reduce((at, i, axis) => at * shape[axis] + i, 0)];
@@ -118,12 +120,12 @@ class Page {
     return `in the original ${show(before)}; difference ${show(now === before ? 0 : now - before)}`;
   }
 
-  /** What a title adds while differences are shown. */
+  /** The suffix of a title while differences are shown. */
   diffNote(name) {
     if (!this.state.isDiff || !this.parent) return "";
     return this.isDifferent(name)
       ? " \u2014 difference from the original"
-      : " \u2014 no difference can be shown: other pieces";
+      : " \u2014 no difference can be shown: other tokens";
   }
 }
 
@@ -188,7 +190,7 @@ function render(page) {
 
 const opened = new Set(); // deep stations that somebody opened
 
-/** Where a station is built: a deep one opens by a press, and is drawn again when it has its width. */
+/** The container of a station. A deep station is folded and drawn again when it is opened. */
 function folded(id, section) {
   if (!DEEP.has(id)) return section;
   const turn = () => {
@@ -201,7 +203,7 @@ function folded(id, section) {
   return details;
 }
 
-/** A field for another sentence, where there is a model. */
+/** The form for another sentence, if there is a model. */
 function sentenceForm(page) {
   const input = el("input", { type: "text", id: "try-text", required: true, autocomplete: "off", dir: "auto" });
   input.value = page.trace.meta.text;
@@ -229,7 +231,7 @@ function drawTop(page) {
     ? [el("bdi", {}, meta.source.text), " \u2192 ", el("bdi", {}, meta.target.text)]
     : [el("bdi", {}, meta.target.text)];
   const kind = hasSource(page.trace) ? "Transformer" : "language model";
-  const shape = `A trained ${kind} at work: ${model.n_layers} layers, ${model.n_heads} heads, d_model ${model.d_model}, vocabulary ${model.vocab_size}. Every number on this page is this model\u2019s own. ${window.matchMedia("(hover: none)").matches ? "Tap" : "Point at"} a cell, a bar, a line or an underlined number${window.matchMedia("(hover: none)").matches ? "" : ", or reach it with the Tab and arrow keys,"} to see how it came about.`;
+  const shape = `A trained ${kind} at work: ${model.n_layers} layers, ${model.n_heads} heads, d_model ${model.d_model}, vocabulary ${model.vocab_size}. Every number on this page is this model\u2019s own. ${window.matchMedia("(hover: none)").matches ? "Tap" : "Point at"} a cell, a bar, a line or an underlined number${window.matchMedia("(hover: none)").matches ? "" : ", or reach it with the Tab and arrow keys,"} to see how it was computed.`;
   const parts = [
     el(
       "h1",
@@ -252,7 +254,7 @@ function drawTop(page) {
       el(
         "p",
         {},
-        `You look at a branch: ${editsWords(page.trace) || "another sentence"}. The original ${hasSource(page.trace) ? "wrote" : "read"} \u201c${page.parent.meta.target.text}\u201d.`,
+        `This is a branch: ${editsWords(page.trace) || "another sentence"}. The original ${hasSource(page.trace) ? "wrote" : "read"} \u201c${page.parent.meta.target.text}\u201d.`,
       ),
     );
     note.append(
@@ -264,7 +266,7 @@ function drawTop(page) {
   document.getElementById("top").replaceChildren(...parts);
 }
 
-/** Which model this is, and on a server how to keep the trace. */
+/** The model, and on a server a link to save the trace. */
 function drawFoot(page) {
   const { meta, id } = page.trace;
   const parts = [
@@ -278,16 +280,16 @@ function drawFoot(page) {
   document.getElementById("foot").replaceChildren(glossary(), el("p", {}, ...parts), el("p", {}, paper));
 }
 
-/** What speaks against a translation, in words. */
+/** The quality flags of a translation, as text. */
 function doubtsIn({ meta }) {
   const { unseen = [], unknown = [], repeats = false } = meta.doubts ?? {};
   const listed = (all) => all.slice(0, 8).flatMap((text, i) => [i ? ", " : "", piece(`\u201c${text}\u201d`)]);
   const dots = (all) => (all.length > 8 ? " \u2026" : "");
   const found = [];
   if (unseen.length)
-    found.push(["The model never saw ", ...listed(unseen), `${dots(unseen)} in its training text: what it makes of ${unseen.length > 1 ? "them" : "it"} is a guess.`]);
+    found.push(["The model has not seen ", ...listed(unseen), `${dots(unseen)} in training; the translation of ${unseen.length > 1 ? "these words" : "this word"} may be wrong.`]);
   if (unknown.length)
-    found.push(["Its vocabulary has no piece for ", ...listed(unknown), `${dots(unknown)}: written as bytes, such as <0x33>.`]);
+    found.push(["Its vocabulary has no token for ", ...listed(unknown), `${dots(unknown)}: written as bytes, such as <0x33>.`]);
   if (repeats) found.push(["The translation repeats itself."]);
   return found;
 }
@@ -435,7 +437,7 @@ function listen(page) {
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 }
 
-/** Ask the server that this page came from. */
+/** Request a trace from the server of this page. */
 async function askServer(text, edits = []) {
   const answer = await fetch("/v1/inspect", {
     method: "POST",
@@ -451,13 +453,13 @@ async function askServer(text, edits = []) {
   return trace;
 }
 
-/** The address says what was asked, so that it can be kept and passed on. */
+/** Put the request into the address, so that it can be bookmarked and shared. */
 function keepAddress({ text, edits }) {
   const asked = new URLSearchParams({ text, ...(edits.length ? { edits: JSON.stringify(edits) } : {}) });
   history.replaceState(null, "", `?${asked}${location.hash}`);
 }
 
-/** What the address asks for, if it does: a text, and perhaps edits. */
+/** The request in the address, if any: a text and optional edits. */
 async function openAddress(ask, begin) {
   const asked = new URLSearchParams(location.search);
   const edits = JSON.parse(asked.get("edits") ?? "[]");
@@ -467,7 +469,7 @@ async function openAddress(ask, begin) {
   if (branch) globalThis.page.show(branch, original);
 }
 
-/** A page without a trace: ask for a text. */
+/** A page without a trace: show a form for a text. */
 function drawStart(ask, begin) {
   const input = el("input", { type: "text", "aria-label": "text", required: true, autocomplete: "off" });
   input.value = "I love you very much";

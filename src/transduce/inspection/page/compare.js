@@ -1,10 +1,13 @@
-// Two traces side by side: where a change enters, how far it gets, and where it dies out.
+// Comparison of two traces: where a change starts and how far it spreads.
 import { hasSource, headName, labelsOf, placesOf } from "./names.js";
 import { splitWords } from "./pieces.js";
 
 const SAME = 1e-6; // of a vector's length; less is rounding
 
-/** The vectors between the parts of Figure 1, in its order: [{ name, title, side: "source" | "target" }]. */
+/**
+ * The vectors between the parts of Figure 1, in its order: [{ name, title, side: "source" |
+ * "target" }].
+ */
 export function stagesOf(trace) {
   const found = [];
   const stage = (name, title) => {
@@ -24,7 +27,10 @@ export function stagesOf(trace) {
   return found;
 }
 
-/** How much the vector of each position changed, as a share of its length: |b - a| / |a|; NaN where the parent has no such position. */
+/**
+ * How much the vector of each position changed, as a share of its length: |b - a| / |a|; NaN where
+ * the parent has no such position.
+ */
 export function changeOf(parent, branch, name) {
   const [a, b] = [parent.get(name), branch.get(name)];
   const width = b.shape.at(-1);
@@ -40,7 +46,10 @@ export function changeOf(parent, branch, name) {
   });
 }
 
-/** The largest difference of each tensor that both have, in the branch's order: [{ name, most }]; infinite where shapes differ. */
+/**
+ * The largest difference of each tensor that both have, in the branch's order: [{ name, most }];
+ * infinite where shapes differ.
+ */
 export function differencesOf(parent, branch) {
   return branch.names().filter((name) => parent.has(name)).map((name) => {
     const [a, b] = [parent.get(name), branch.get(name)];
@@ -51,7 +60,7 @@ export function differencesOf(parent, branch) {
   });
 }
 
-/** The first step that is fed another piece than in the original; their number where none is. */
+/** The first step that reads another token than in the original; the number of steps if none. */
 export function fedFrom(parent, branch) {
   const [a, b] = [parent, branch].map((trace) => trace.meta.target.ids);
   const first = b.findIndex((id, t) => id !== a[t]);
@@ -78,14 +87,14 @@ export function journeyOf(parent, branch) {
   return { stages, fed, missing, enters: changed[0] ?? null, largest, last: stages.at(-1) };
 }
 
-/** The words of a trace's text, with those that were exchanged. */
+/** The words of a trace's text after its "replace" edits. */
 export function wordsOf(meta) {
   const words = splitWords(meta.text);
   for (const edit of meta.edits) if (edit.op === "replace") words[edit.word] = edit.with;
   return words;
 }
 
-/** An edit of a trace in words, the same everywhere on the page. */
+/** An edit as text, the same everywhere on the page. */
 export function editWords(edit, trace) {
   const { meta } = trace;
   if (edit.op === "mute") return `without ${headName(edit.at, edit.head)}`;
@@ -95,12 +104,12 @@ export function editWords(edit, trace) {
   return { no_positions: "without positions", no_scale: "without 1/\u221ad_k", no_mask: "without the mask" }[edit.op] ?? edit.op;
 }
 
-/** All edits of a trace in words. */
+/** All edits of a trace as text. */
 export function editsWords(trace) {
   return trace.meta.edits.map((edit) => editWords(edit, trace)).join("; ");
 }
 
-/** Where edits act by what they say, in words. */
+/** The parts of the model that the edits change, as text. */
 export function placeOfEdits(edits, trace) {
   const first = trace.meta.source ? "both embeddings" : "the embedding";
   const where = edits.map((edit) => {
@@ -118,7 +127,7 @@ export function editsFor(trace) {
     ["replace", "swap a word"],
     ["mute", "mute a head"],
     ["row", "set attention by hand"],
-    ["force", "force a piece"],
+    ["force", "force a token"],
     ["no_positions", "take the positions away (section 3.5)"],
     ["no_scale", "leave out 1/\u221ad_k (section 3.2.1)"],
     ["no_mask", "take the causal mask away (section 3.2.3)"],

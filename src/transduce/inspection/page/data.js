@@ -1,4 +1,5 @@
-// A trace in the browser: tensors by name out of a safetensors file, as `transduce.inspection.trace.Trace` in Python.
+// A trace in the browser: tensors by name out of a safetensors file, as
+// `transduce.inspection.trace.Trace` in Python.
 
 import { isCausal } from "./names.js";
 
@@ -44,7 +45,7 @@ export function readTensor(bytes, start, entry) {
   throw new Error(`a tensor of ${entry.dtype}; F16 and F32 can be read`);
 }
 
-/** What a model computed for one text: `meta`, and tensors that are read when somebody asks for them. */
+/** What a model computed for one text: `meta`, and tensors that are parsed on first use. */
 export class Trace {
   constructor(meta, names, read) {
     this.meta = meta;
@@ -58,7 +59,9 @@ export class Trace {
     return [...this.own];
   }
 
-  /** A branch that came along with its original has only what differs; the rest is the original's. */
+  /**
+   * A branch in the file holds only the tensors that differ; the others are those of the original.
+   */
   leanOn(parent) {
     this.parent = parent;
     this.meta.vocabulary ??= parent.meta.vocabulary;
@@ -91,7 +94,7 @@ export class Trace {
     return isCausal(place) && this.ran("mask");
   }
 
-  /** `scaled`, `masked` and `probs` follow from what is stored. */
+  /** Compute `scaled`, `masked` or `probs` from the stored tensors. */
   derive(name) {
     if (!this.has(name)) throw new Error(`no tensor ${name}`);
     const [place, last] = cutName(name);
@@ -127,7 +130,7 @@ export function softmaxOf(numbers) {
   return found.map((x) => x / sum);
 }
 
-/** A trace out of the bytes of its file; `meta` stands in where the file has none. */
+/** Parse the bytes of a trace file; `meta` is used if the file has none. */
 export function parseTrace(bytes, meta) {
   const { header, about, start } = openTensors(bytes);
   const told = about["transduce.trace"] ? JSON.parse(about["transduce.trace"]) : meta;
@@ -135,7 +138,7 @@ export function parseTrace(bytes, meta) {
   return new Trace(told, Object.keys(header), (name) => readTensor(bytes, start, header[name]));
 }
 
-/** A trace out of tensors that are there already. */
+/** Make a trace of tensors in memory. */
 export function makeTrace(meta, tensors) {
   return new Trace(meta, tensors.keys(), (name) => tensors.get(name));
 }

@@ -1,4 +1,5 @@
-// What views are made of: elements, heat maps on canvas, curves and bars in SVG, and ways to take each away as SVG, PNG or CSV.
+// Building blocks of views: elements, heat maps on canvas, curves and bars in SVG, export to SVG,
+// PNG or CSV.
 // Text reaches the page only as text nodes.
 import { brief, reachOf, show } from "./math.js";
 
@@ -31,13 +32,13 @@ export function piece(text, style = "piece") {
   return el("bdi", { class: style, dir: "auto" }, text);
 }
 
-/** Tell those who listen rather than look. */
+/** Announce a text to screen readers. */
 export function announce(text) {
   const live = document.getElementById("live");
   if (live && live.textContent !== text) live.textContent = text;
 }
 
-/** The colours of the page as it is now, bright or dark. */
+/** The colors of the current scheme, light or dark. */
 export function theme() {
   const style = getComputedStyle(document.documentElement);
   const read = (name) => style.getPropertyValue(name).trim();
@@ -83,7 +84,7 @@ export function widthOf(text, weight = 400) {
   return ruler.measureText(text).width;
 }
 
-/** Text that is too long for its place, cut with dots. */
+/** Truncate a text that is too long, with an ellipsis. */
 export function clip(text, width) {
   if (widthOf(text) <= width) return text;
   const letters = Array.from(text);
@@ -91,7 +92,7 @@ export function clip(text, width) {
   return `${letters.join("")}\u2026`;
 }
 
-// Two pens that draw the same: one on canvas, one in SVG.
+// Two drawing backends with the same methods: canvas and SVG.
 function canvasPen(context) {
   return {
     rect(x, y, w, h, color) {
@@ -131,7 +132,7 @@ function svgPen(root) {
   };
 }
 
-/** A figure: a title, ways to take it away, a body, and a place where the number in view is explained. */
+/** A figure: title, export buttons, body, and a line that explains the selected number. */
 export function figure(box, title, { readout = true } = {}) {
   const name = el("span", { class: "figure-title" }, title);
   const toolbar = el("span", { class: "tools" });
@@ -176,7 +177,7 @@ function saveBlob(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-/** A picture as it leaves the page: with its title above. */
+/** A picture for export, with its title above. */
 function svgText(title, root) {
   const colors = theme();
   const width = Math.max(Number(root.getAttribute("width")), Math.ceil(widthOf(title, 600)) + 24);
@@ -218,7 +219,10 @@ export function savePng(title, root) {
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
 }
 
-/** Rows as comma-separated values; a cell that a spreadsheet would take for a formula is quoted as text. */
+/**
+ * Rows as comma-separated values; a cell that a spreadsheet would take for a formula is quoted as
+ * text.
+ */
 export function csvOf(rows) {
   const cell = (value) => {
     const text = typeof value === "number" ? String(value) : /^[=+@\t\r]/.test(value) ? `'${value}` : String(value);
@@ -247,12 +251,12 @@ async function copyCsv(rows, button) {
   }, 1200);
 }
 
-/** Something that says how it came about when it is pointed at, tapped or in focus: `data-how`, a line each. */
+/** An element with an explanation on hover, tap or focus: `data-how`, one line each. */
 export function how(text, lines, style = "") {
   return el("button", { type: "button", class: `how ${style}`, "data-how": lines.join("\n") }, text);
 }
 
-/** Say something near a place of the screen; nothing: say no more. */
+/** Show a tooltip near a position; without text, hide it. */
 export function tip(lines, x = 0, y = 0) {
   const sheet = document.getElementById("tip");
   if (!sheet) return;
@@ -264,7 +268,7 @@ export function tip(lines, x = 0, y = 0) {
   sheet.style.top = `${y + 18 + height < window.innerHeight ? y + 18 : Math.max(4, y - height - 12)}px`;
 }
 
-/** Let everything with `data-how` answer: to a pointer, to a finger, to the keyboard. */
+/** Show the tooltips of `data-how` elements on hover, tap and focus. */
 export function listenForHow() {
   const linesOf = (event) => event.target.closest?.("[data-how]")?.dataset.how.split("\n");
   const point = (event) => {
@@ -288,18 +292,18 @@ export function listenForHow() {
 
 let compare = () => null;
 
-/** Say who can tell what a number was before a change: (name, index) -> text or null. */
+/** Set the function that returns the original value of a number: (name, index) -> text or null. */
 export function compareWith(teller) {
   compare = teller;
 }
 
-/** Which number this is, and how it came about: the first line names it. */
+/** The name of a number, then how it was computed. */
 function linesOf({ name, index, value, lines }) {
   const before = compare(name, index);
   return [`${name}[${index.join(", ")}] = ${show(value)}`, ...lines, ...(before ? [before] : [])];
 }
 
-/** What stands below a view. */
+/** The text below a view. */
 export function explainIn(box, found) {
   if (!found) {
     box.replaceChildren();
@@ -317,7 +321,9 @@ export function explainIn(box, found) {
   );
 }
 
-/** The room that the numbers of a matrix need; of a large one those at its start stand for all. */
+/**
+ * The width that the numbers of a matrix need; of a large matrix only the first ones are measured.
+ */
 function widestNumber(data, reach) {
   let most = 0;
   for (const text of new Set(Array.from(data.subarray(0, 600), (x) => brief(x, reach)))) most = Math.max(most, widthOf(text));
@@ -326,7 +332,7 @@ function widestNumber(data, reach) {
 
 const SCALE = 96; // how wide a scale of colours is drawn
 
-/** The scale of colours with its numbers: what is much and what is little, by day and by night. */
+/** The color scale with its numbers. */
 function drawScale(pen, x, y, ramp, reach) {
   const colors = theme();
   const [low, high] = Array.isArray(reach)
@@ -651,7 +657,10 @@ export function curves(box, { above, below, links, strong = {}, rtl = [false, fa
   return root;
 }
 
-/** Words of a line that is too long for its box: the one in view stands below the word it looks at, as far as there is room. */
+/**
+ * Words of a line that is too long for its box: the one in view stands below the word it looks at,
+ * as far as there is room.
+ */
 function placeBelow(widths, flip, width, x, at) {
   const total = widths.reduce((a, b) => a + b, 0);
   const middles = [];
@@ -663,7 +672,10 @@ function placeBelow(widths, flip, width, x, at) {
   return middles.map((middle) => middle + shift);
 }
 
-/** Put a drawing into its box; one that is too wide can be panned, by keyboard too, and shows the place x first. */
+/**
+ * Put a drawing into its box; one that is too wide can be panned, by keyboard too, and shows the
+ * place x first.
+ */
 function panTo(box, root, isWide, label, x) {
   const pan = el(
     "div",
@@ -790,7 +802,10 @@ export function columns(box, { values, label, running = false, explain, names = 
   return root;
 }
 
-/** Horizontal bars: a table that can be read without seeing. `rows`: [{ name, share, cells, strong, off, how }]. */
+/**
+ * Horizontal bars: a table that can be read without seeing. `rows`: [{ name, share, cells, strong,
+ * off, how }].
+ */
 export function barTable(box, rows, { caption, columns: heads, pick }) {
   const body = rows.map((row, i) => {
     const bar = el("span", { class: "bar" });

@@ -1,4 +1,4 @@
-// Arithmetic that several views share. No number is drawn by chance anywhere.
+// Arithmetic shared by several views. Nothing here is random.
 
 /** One row of the last axis of a tensor, by the indices of the axes before. */
 export function rowOf(tensor, ...index) {
@@ -32,7 +32,7 @@ export function meanOf(a) {
   return a.length ? sum / a.length : 0;
 }
 
-/** The standard deviation as LayerNorm takes it: over all, not one less. */
+/** The standard deviation as in LayerNorm: divided by n, not n - 1. */
 export function spreadOf(a) {
   const mean = meanOf(a);
   return Math.sqrt(meanOf(Array.from(a, (x) => (x - mean) ** 2)));
@@ -65,12 +65,18 @@ export function reachOf(a) {
   return most;
 }
 
-/** length^alpha, or ((5 + length) / 6)^alpha as Wu et al. 2016 and section 6.1: see decode/search.py. */
+/**
+ * length^alpha, or ((5 + length) / 6)^alpha as Wu et al. 2016 and section 6.1: see
+ * decode/search.py.
+ */
 export function lengthPenalty(kind, length, alpha) {
   return kind === "paper" ? ((5 + length) / 6) ** alpha : length ** alpha;
 }
 
-/** The probabilities after temperature, top-k and top-p, in this order; what is cut is 0, the rest adds up to 1. */
+/**
+ * The probabilities after temperature, top-k and top-p, in this order; what is cut is 0, the rest
+ * adds up to 1.
+ */
 export function shapeProbs(logits, temperature, topK, topP) {
   let most = -Infinity;
   for (const x of logits) if (x > most) most = x;
@@ -89,7 +95,7 @@ export function shapeProbs(logits, temperature, topK, topP) {
   return keep.map((p) => p / sum);
 }
 
-/** A number as people read it: about four digits. */
+/** A number for display: about four digits. */
 export function show(x) {
   if (x === -Infinity) return "\u2212\u221e";
   if (!Number.isFinite(x)) return String(x);
@@ -105,7 +111,10 @@ export function show(x) {
   return text.replace(/-/g, "\u2212");
 }
 
-/** A number that others are computed from: six digits, so that the result comes out right to the four that are shown. */
+/**
+ * A number that others are computed from: six digits, so that the result comes out right to the
+ * four that are shown.
+ */
 export function exact(x) {
   if (!Number.isFinite(x)) return show(x);
   const size = Math.abs(x);
@@ -113,13 +122,18 @@ export function exact(x) {
   return text.replace(/-/g, "\u2212");
 }
 
-/** A result that was computed from shown numbers; what the file holds, where rounding to float16 moved it. */
+/**
+ * A result that was computed from shown numbers; what the file holds, where rounding to float16
+ * moved it.
+ */
 export function result(found, stored) {
   const text = show(found);
   return text === show(stored) ? text : `${text} (in the file, as float16: ${show(stored)})`;
 }
 
-/** A number that has room for two or three digits; among small ones (`reach`) they go further down. */
+/**
+ * A number that has room for two or three digits; among small ones (`reach`) they go further down.
+ */
 export function brief(x, reach = 1) {
   if (x === -Infinity) return "\u2212\u221e";
   if (Number.isNaN(x)) return "\u2013";
@@ -131,7 +145,7 @@ export function brief(x, reach = 1) {
     .replace("-", "\u2212");
 }
 
-/** A share of one in per cent, with the digits that matter. */
+/** A probability in percent, with about two significant digits. */
 export function percent(p) {
   const x = 100 * p;
   if (x === 0) return "0 %";

@@ -1,7 +1,10 @@
-// The trained model inside the page: the forward pass of `transduce.model`, the search of `transduce.decode.search` and the trace
-// of `transduce.inspection.trace`, in plain JavaScript on Float32Array. Tests hold each of them to Python's own numbers.
+// The trained model inside the page: the forward pass of `transduce.model`, the search of
+// `transduce.decode.search` and the trace
+// of `transduce.inspection.trace`, in plain JavaScript on Float32Array. Tests hold each of them to
+// Python's own numbers.
 //
-// A vector a position: n positions are n rows, one behind the other. Weights lie as in the file, a row for each output, so that
+// A vector a position: n positions are n rows, one behind the other. Weights lie as in the file, a
+// row for each output, so that
 // a product is a sum over two runs of memory. Sums are in double precision.
 
 import { makeTrace, openTensors, readTensor } from "./data.js";
@@ -10,9 +13,9 @@ import { cleanText, EOS_ID, isBlank, oneLine, PAD_ID, Pieces, SOS_ID, splitWords
 
 const NORM_EPSILON = 1e-6;
 const EXTRA_LENGTH = 50; // a translation may be this much longer than its source (section 6.1)
-const MOST_TRACED = 128; // pieces of a side
+const MOST_TRACED = 128; // tokens on each side
 const N_LISTED = 20; // candidates of a step
-const N_NEAREST = 5; // pieces that are near another
+const N_NEAREST = 5; // similar tokens of a token
 const MOST_EDITS = 32;
 const MOST_KEYS = 129; // with [SOS] or [EOS]
 const NUDGE = 1e-6; // by which a vector is made longer to see what follows; in double precision
@@ -32,7 +35,10 @@ const IS_OF_TYPE = {
   list: (value) => Array.isArray(value),
 };
 
-/** A model out of the bytes that weights.py packed. `encode` gives a text's ids; `logits` reads ids as they are, [EOS] and [SOS] included. */
+/**
+ * Parse a model packed by inspection/page_model.py. `encode` gives a text's ids; `logits` reads ids
+ * as they are, [EOS] and [SOS] included.
+ */
 export function openModel(bytes) {
   const model = new PageModel(bytes);
   return {
@@ -44,7 +50,10 @@ export function openModel(bytes) {
   };
 }
 
-/** One way to run the model: with edits, with a record of all it computes, with a source position hidden, or its vector stretched. */
+/**
+ * One way to run the model: with edits, with a record of all it computes, with a source position
+ * hidden, or its vector stretched.
+ */
 function makeRun(edits, changes = {}) {
   const without = (what) => edits.some((edit) => edit.op === `no_${what}`);
   return {
@@ -52,7 +61,7 @@ function makeRun(edits, changes = {}) {
     hasPositions: !without("positions"),
     isScaled: !without("scale"),
     isMasked: !without("mask"),
-    readsAgain: edits.some((edit) => edit.op === "row" || edit.op === "no_mask"), // a new piece changes what was there
+    readsAgain: edits.some((edit) => edit.op === "row" || edit.op === "no_mask"), // a new token changes earlier rows
     record: null,
     hidden: -1,
     stretched: -1,
@@ -65,7 +74,10 @@ function keepTensor(run, name, shape, data) {
   if (run.record !== null) run.record.set(name, { shape, data });
 }
 
-/** y = x W^T + b for n rows, two rows and four outputs at a time. Here and below, what comes out is of the kind that went in. */
+/**
+ * y = x W^T + b for n rows, two rows and four outputs at a time. Here and below, what comes out is
+ * of the kind that went in.
+ */
 function multiplyRows(x, n, weight, bias, nIn, nOut) {
   const y = new x.constructor(n * nOut);
   let o = 0;
@@ -215,7 +227,7 @@ function bestPlaces(values, n) {
   return places;
 }
 
-/** Whether the same few pieces are repeated on end. */
+/** Whether the same few tokens are repeated in a loop. */
 function loops(ids) {
   if (ids.length - new Set(ids).size < 6) return false;
   for (let period = 1; period <= 12; period += 1) {
@@ -228,7 +240,7 @@ function loops(ids) {
   return false;
 }
 
-/** The weights with the architecture, the pieces and the search settings. */
+/** The weights with the architecture, the vocabularies and the search settings. */
 class PageModel {
   constructor(bytes) {
     const { header, about, start } = openTensors(bytes);
@@ -258,14 +270,17 @@ class PageModel {
 
   // ---- Figure 1 ----
 
-  /** PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(...): section 3.5. Or learned; or none. */
+  /**
+   * PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(...): section 3.5. Or learned;
+   * or none.
+   */
   positions(run, table, first, n) {
     const d = this.config.d_model;
     const found = new Float32Array(n * d);
     if (!run.hasPositions) return found;
     if (this.config.positions === "learned") {
       const learned = this.weight(`${table}.positions.weight`);
-      if ((first + n) * d > learned.length) throw new Error(`a text of ${first + n} pieces, but this model learned ${learned.length / d} positions`);
+      if ((first + n) * d > learned.length) throw new Error(`a text of ${first + n} tokens, but this model has learned ${learned.length / d} positions`);
       found.set(learned.subarray(first * d, (first + n) * d));
       return found;
     }
@@ -281,7 +296,7 @@ class PageModel {
     return found;
   }
 
-  /** The vectors of pieces times sqrt(d_model), section 3.4. */
+  /** The embeddings of tokens times sqrt(d_model), section 3.4. */
   vectors(table, ids) {
     const d = this.config.d_model;
     const weight = this.weight(`${table}.weight`);
@@ -305,7 +320,10 @@ class PageModel {
     return run.Numbers === Float32Array ? x : run.Numbers.from(x);
   }
 
-  /** A sub-layer with its residual and LayerNorm, after it (the paper) or before it (sections 3.1 and 5.4). */
+  /**
+   * A sub-layer with its residual and LayerNorm, after it (the paper) or before it (sections 3.1
+   * and 5.4).
+   */
   around(run, at, name, x, n, sublayer) {
     const shape = [n, this.config.d_model];
     const weight = this.weight(`${name}_norm.norm.weight`);
@@ -337,7 +355,10 @@ class PageModel {
     return multiplyRows(x, n, this.weight(`${name}.w_${letter}.weight`), null, d, h * (letter === "v" ? dV : dK));
   }
 
-  /** softmax(Q K^T / sqrt(d_k)) V: Eq. 1, with the edits of one attention. The heads come back side by side: Concat(head_1, ...). */
+  /**
+   * softmax(Q K^T / sqrt(d_k)) V: Eq. 1, with the edits of one attention. The heads come back side
+   * by side: Concat(head_1, ...).
+   */
   attend(run, at, q, k, v, hidesAhead) {
     const { n_heads: h, d_k: dK, d_v: dV } = this.config;
     const n = q.length / (h * dK);
@@ -430,7 +451,7 @@ class PageModel {
     return normRows(x, n, this.weight(`${name}.weight`), this.weight(`${name}.bias`));
   }
 
-  /** The encoder: the source as one vector a piece, Figure 1 (left). */
+  /** The encoder, Figure 1 (left): one vector for each source token. */
   encode(run, ids) {
     const n = ids.length;
     const d = this.config.d_model;
@@ -460,7 +481,10 @@ class PageModel {
     });
   }
 
-  /** The decoder, Figure 1 (right): read the next pieces of several hypotheses, as many of each; what each remembers is given back. */
+  /**
+   * The decoder, Figure 1 (right): read the next tokens of several hypotheses; return the output
+   * and the new caches.
+   */
   decode(run, memory, hypotheses, pasts) {
     const nNew = hypotheses[0].length;
     const n = hypotheses.length * nNew;
@@ -508,7 +532,7 @@ class PageModel {
     return parts.reduce(joinRows);
   }
 
-  /** How well each piece of the vocabulary fits: a dot product with its vector (section 3.4). */
+  /** The logit of each token: a dot product with its embedding (section 3.4). */
   score(hidden, n) {
     return multiplyRows(hidden, n, this.weight(`${this.targetTable}.weight`), null, this.config.d_model, this.target.size);
   }
@@ -529,13 +553,13 @@ class PageModel {
     return (kind === "paper" ? (5 + length) / 6 : length) ** alpha;
   }
 
-  /** The most pieces a translation may have, [EOS] counted. */
+  /** The maximum number of tokens of a translation, with [EOS]. */
   limit(nSource, nPrefix) {
     const most = Math.max((this.about.decode.max_length ?? nSource + EXTRA_LENGTH) + 1, nPrefix + 1);
     return this.config.positions === "learned" ? Math.min(most, this.config.max_positions) : most;
   }
 
-  /** The log-probabilities of the next piece of each hypothesis, and what each remembers. */
+  /** The log-probabilities of the next token of each hypothesis, and the new caches. */
   step(run, memory, live) {
     const start = { length: 0, layers: [] };
     const again = run.readsAgain;
@@ -548,7 +572,10 @@ class PageModel {
     return { logProbs: live.map((_, i) => logSoftmax(logits, i * this.target.size, this.target.size)), caches };
   }
 
-  /** Beam search for one source: the best target, and the tree of all that was thought of. It ends when `width` hypotheses have. */
+  /**
+   * Beam search for one source: the best target, and the tree of all candidates. It ends when
+   * `width` hypotheses have.
+   */
   search(run, source, width, prefix) {
     const memory = this.start(run, [...source, EOS_ID]);
     const limit = this.limit(source.length, prefix.length);
@@ -584,7 +611,7 @@ class PageModel {
       });
       live = next;
     }
-    if (ended.length === 0) throw new Error("no translation can go on so: choose another piece");
+    if (ended.length === 0) throw new Error("no translation can continue like this; choose another token");
     return { target: ended.reduce((best, each) => (each.score > best.score ? each : best)).ids, tree };
   }
 
@@ -598,7 +625,7 @@ class PageModel {
 
   // ---- The trace ----
 
-  /** Refuse what cannot be done (inspection/edits.py). */
+  /** Throw for edits that this model does not support (inspection/edits.py). */
   checkEdits(edits) {
     const places = this.places();
     const h = this.config.n_heads;
@@ -625,7 +652,7 @@ class PageModel {
     }
   }
 
-  /** Refuse rows that are not there, once it is known how long both sides are. */
+  /** Throw for "row" edits that do not fit the lengths of source and target. */
   checkRows(edits, nSource, nTarget) {
     for (const { at, row, values } of edits.filter((edit) => edit.op === "row")) {
       const nRows = at.startsWith("enc") ? nSource : nTarget;
@@ -655,7 +682,7 @@ class PageModel {
     );
   }
 
-  /** The target of an edited search: pieces that are forced come one after the other, and what follows each is searched anew. */
+  /** The target of an edited search: after each forced token the search continues. */
   searchEdited(run, source, beam) {
     let { target, tree } = this.search(run, source, beam, []);
     for (const edit of run.edits.filter((each) => each.op === "force")) {
@@ -667,7 +694,7 @@ class PageModel {
     return { target, tree };
   }
 
-  /** Translate a text (or let a language model read it) and keep everything that was computed. */
+  /** Translate a text and record everything that is computed; a language model only reads it. */
   trace(given, edits, beam) {
     this.checkEdits(edits);
     const text = cleanText(given, "none"); // whole characters
@@ -704,7 +731,7 @@ class PageModel {
     return makeTrace(meta, tensors);
   }
 
-  /** What speaks against a translation: words that were never seen, characters read as bytes, a loop (decode/doubts.py). */
+  /** Quality flags: unseen words, characters read as bytes, repetition (decode/quality.py). */
   doubtsOf(text, source, target) {
     const words = this.about.words ? new Set(this.about.words) : null;
     this.characters ??= new Set(this.source.names.flatMap((_, id) => (this.source.byteOf.has(id) ? [] : [...this.source.surface(id)])));
@@ -718,7 +745,7 @@ class PageModel {
     return this.config.n_layers > 3 ? this.config.n_layers - 2 : this.config.n_layers - 1;
   }
 
-  /** Three answers to "where did it look?": attention, what hiding a source piece costs, and gradient times input.
+  /** Three measures of how the target depends on the source: attention, occlusion, gradient x input.
    *
    * The gradient of f at x, times x, is the slope of f((1 + e) x) at e = 0: how f changes when x is made longer. Python goes
    * backward for it; here it is a difference, in double precision.
@@ -748,7 +775,9 @@ class PageModel {
     tensors.set("align.gradient", { shape: [n, m], data: gradient });
   }
 
-  /** What people read: pieces, the steps with their likeliest candidates, near pieces, neurons, and the model's card. */
+  /**
+   * The readable part of a trace: tokens, steps with candidates, similar tokens, neurons, model.
+   */
   describe(text, sourceIds, targetIds, tensors, rows, chosen) {
     const config = this.config;
     const logits = tensors.get("logits").data;
@@ -794,7 +823,7 @@ class PageModel {
     return found;
   }
 
-  /** For each piece those whose vectors point most nearly in its direction, with the cosine. */
+  /** The most similar tokens of each token, by the cosine of their embeddings. */
   near(ids) {
     const d = this.config.d_model;
     const weight = this.weight(`${this.sourceTable}.weight`);
@@ -811,7 +840,10 @@ class PageModel {
     });
   }
 
-  /** For each decoder layer and step the strongest neurons: number, activation, and the pieces they push most. */
+  /**
+   * For each decoder layer and step the strongest neurons: number, activation, and the tokens they
+   * promote most.
+   */
   neurons(tensors) {
     const { d_model: d, d_ff: dFf } = this.config;
     const found = {};

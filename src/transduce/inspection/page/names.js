@@ -1,8 +1,11 @@
-// How the parts of a model and the steps of a trace are called.
+// Names of the parts of a model and of the steps of a trace.
 
 const KINDS = ["self", "cross", "ff"];
 
-/** The parts of a model, such as "dec.0.cross", that have a tensor of this name: encoder first, then layer by layer. */
+/**
+ * The parts of a model, such as "dec.0.cross", that have a tensor of this name: encoder first, then
+ * layer by layer.
+ */
 export function partsOf(trace, last) {
   const found = trace
     .names()
@@ -17,12 +20,15 @@ export function placesOf(trace) {
   return partsOf(trace, "weights");
 }
 
-/** Whether an attention looks at what has been written, and not ahead. */
+/** Whether an attention is the masked self-attention of the decoder. */
 export function isCausal(place) {
   return place.startsWith("dec") && place.endsWith(".self");
 }
 
-/** "decoder layer 2, cross-attention"; layers and heads are counted from 1 in words, from 0 in tensors. */
+/**
+ * "decoder layer 2, cross-attention"; layers and heads are counted from 1 in words, from 0 in
+ * tensors.
+ */
 export function placeName(place) {
   const [stack, layer, kind] = place.split(".");
   const part = {
@@ -47,19 +53,21 @@ export function hasSource(trace) {
   return Boolean(trace.meta.source);
 }
 
-/** The piece that a step wrote. */
+/** The token that a step wrote. */
 export function writtenAt(trace, step) {
   return trace.meta.vocabulary[trace.meta.steps[step].chosen];
 }
 
-/** Pieces as text: ## continues a word. */
+/** Tokens as text: ## continues a word. */
 export function joined(pieces) {
   return pieces
     .filter((text) => text !== "[SOS]" && text !== "[EOS]")
     .reduce((text, next) => (next.startsWith("##") ? text + next.slice(2) : text ? `${text} ${next}` : next), "");
 }
 
-/** The pieces that look and those that are looked at. A decoder row reads a piece and writes the next: "amo \u2192 molto". */
+/**
+ * Labels of queries and keys. A decoder row reads a token and writes the next: "amo \u2192 molto".
+ */
 export function labelsOf(trace, place) {
   const [stack, , kind] = place.split(".");
   const read = trace.meta.target.pieces;

@@ -1,4 +1,5 @@
-// Strings <-> ids in the browser: SentencePiece's pieces (unigram, bpe, char, byte), as `transduce.text.vocabulary` in Python.
+// Strings <-> ids in the browser: SentencePiece's pieces (unigram, bpe, char, byte), as
+// `transduce.text.vocabulary` in Python.
 
 export const PAD_ID = 0;
 export const SOS_ID = 1;
@@ -8,7 +9,7 @@ const N_SPECIAL_PIECES = 4;
 const UNKNOWN_PENALTY = 10; // how much worse than the worst piece a character without a piece is (SentencePiece)
 const VISIBLE_SPACE = "\u2581"; // how SentencePiece writes a space inside a piece
 const TRUE_U2581 = "\0\0"; // stands for that character where the text itself has it; no piece holds it
-// What Python's str.split and str.isspace take for a space.
+// Whitespace as defined by Python's str.split and str.isspace.
 const BLANK = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/;
 const BLANKS = new RegExp(`${BLANK.source}+`);
 const ONLY_BLANK = new RegExp(`^${BLANK.source}*$`);
@@ -16,7 +17,10 @@ const LINE_BREAK = /[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+/g;
 const CONTROL_CHARACTER = /[\x00-\x08\x0e-\x1f\x7f]/g;
 const HALF_A_PAIR = /[\ud800-\udfff]/gu;
 
-/** A text as the model reads it: Unicode's normal form, no control characters, whole characters only (text/normal.py). */
+/**
+ * A text as the model reads it: Unicode's normal form, no control characters, no lone surrogates
+ * (text/normalize.py).
+ */
 export function cleanText(text, form) {
   const normal = form === "none" ? text : text.replace(CONTROL_CHARACTER, "").normalize(form.toUpperCase());
   return normal.replace(HALF_A_PAIR, "\ufffd");
@@ -36,7 +40,10 @@ export function isBlank(text) {
   return ONLY_BLANK.test(text);
 }
 
-/** The pieces of a language, or of two: made of what weights.py ships, `{kind, dummy_prefix, pieces: [[piece, score, type?], ...]}`. */
+/**
+ * The pieces of a language, or of two: as packed by inspection/page_model.py, `{kind, dummy_prefix,
+ * pieces: [[piece, score, type?], ...]}`.
+ */
 export class Pieces {
   constructor({ kind, dummy_prefix: hasDummyPrefix, pieces }) {
     this.kind = kind;
@@ -85,7 +92,10 @@ export class Pieces {
     return Array.from(bytes, (byte) => this.idOfByte[byte]);
   }
 
-  /** The segmentation whose scores have the largest sum (Kudo 2018), by Viterbi; rounded as SentencePiece rounds. */
+  /**
+   * The segmentation whose scores have the largest sum (Kudo 2018), by Viterbi; rounded as
+   * SentencePiece rounds.
+   */
   likeliest(characters) {
     const n = characters.length;
     const best = new Float32Array(n + 1);
@@ -116,7 +126,10 @@ export class Pieces {
     return found.reverse().flat();
   }
 
-  /** Byte-pair encoding (Sennrich et al. 2016): the two neighbours whose piece scores best become one, the leftmost first. */
+  /**
+   * Byte-pair encoding (Sennrich et al. 2016): the two neighbours whose piece scores best become
+   * one, the leftmost first.
+   */
   mergeAll(characters) {
     const found = [];
     let start = 0;
@@ -147,7 +160,9 @@ export class Pieces {
     }
   }
 
-  /** The text of ids; special pieces are silent, a byte that is no part of a character is U+FFFD. */
+  /**
+   * The text of ids; special pieces are silent, a byte that is no part of a character is U+FFFD.
+   */
   decode(ids) {
     let text = "";
     let bytes = [];
@@ -168,7 +183,7 @@ export class Pieces {
     return text + readBytes(bytes);
   }
 
-  /** A piece as people read it: `Ti`, `[EOS]`, and `##t` for one that continues a word. */
+  /** A piece for display: `Ti`, `[EOS]`, and `##t` for one that continues a word. */
   piece(id) {
     const name = this.names[id].replaceAll("\n", "\\n");
     if (id < N_SPECIAL_PIECES || name === VISIBLE_SPACE || this.byteOf.has(id)) return name;

@@ -1,4 +1,5 @@
-// The words of the page. Symbols and section numbers are those of "Attention Is All You Need" (Vaswani et al. 2017).
+// The prose of the page. Symbols and section numbers are those of "Attention Is All You Need"
+// (Vaswani et al. 2017).
 
 export const TEXTS = {
   sentence: {
@@ -6,26 +7,34 @@ export const TEXTS = {
     short: "The sentence",
     paper: "section 3.1",
     text: [
-      "A Transformer writes its answer piece by piece. At every step it reads the whole source and all that it has written so far, and asks: what comes next? Move through the steps with the bar above, or with the arrow keys.",
+      "A Transformer writes its output token by token. At every step it reads the whole " +
+        "source and everything it has written so far, and predicts the next token. Move through " +
+        "the steps with the bar above, or with the arrow keys.",
     ],
     lm: [
-      "A language model reads piece by piece. After each it asks: what comes next? Move through the steps with the bar above, or with the arrow keys.",
+      "A language model reads token by token. After each one it predicts the next. Move " +
+        "through the steps with the bar above, or with the arrow keys.",
     ],
   },
   tokens: {
-    title: "Pieces and their numbers",
-    short: "Pieces",
+    title: "Tokens and their ids",
+    short: "Tokens",
     paper: "section 5.1",
     text: [
-      "A model reads numbers. The text is cut into pieces from a fixed list, and each piece has a place in that list: its id. ## marks a piece that continues a word. [SOS] is where writing starts, [EOS] is where a sentence ends.",
+      "A model reads numbers. The text is split into tokens from a fixed vocabulary, and each " +
+        "token has an index in that vocabulary: its id. ## marks a token that continues a word. " +
+        "[SOS] starts the output, [EOS] ends a sentence.",
     ],
   },
   embedding: {
-    title: "A vector for each piece, and its position",
+    title: "A vector for each token, and its position",
     short: "Vectors + positions",
     paper: "sections 3.4, 3.5",
     text: [
-      "Each id is looked up in a table and gives a vector of d_model numbers, multiplied by \u221ad_model. Attention by itself does not see order, so a vector that depends only on the position is added. With sines, even dimensions hold sin(pos / 10000^(2i/d_model)) and odd ones cos of the same.",
+      "Each id is looked up in a table and gives a vector of d_model numbers, multiplied by " +
+        "\u221ad_model. Attention by itself does not see order, so a vector that depends only " +
+        "on the position is added. With sines, even dimensions hold sin(pos / " +
+        "10000^(2i/d_model)) and odd ones cos of the same.",
     ],
   },
   qkv: {
@@ -33,7 +42,9 @@ export const TEXTS = {
     short: "Query, key, value",
     paper: "section 3.2.1",
     text: [
-      "Each head turns every vector into three short ones: a query q (what am I looking for?), a key k (what am I?) and a value v (what do I give?). A query and a key are multiplied element by element; the products add up to one number, the score.",
+      "Each head turns every vector into three short ones: a query q (what am I looking " +
+        "for?), a key k (what am I?) and a value v (what do I give?). A query and a key are " +
+        "multiplied element by element; the products add up to one number, the score.",
     ],
   },
   scores: {
@@ -41,7 +52,12 @@ export const TEXTS = {
     short: "Scores in five stages",
     paper: "Eq. 1",
     text: [
-      "softmax(QK\u1d40 / \u221ad_k) V. Each row is a piece that looks (a query), each column a piece that is looked at (a key). A row of the decoder is named \u201camo \u2192 molto\u201d: the piece it read last, and the one it wrote next. Scores are divided by \u221ad_k so that they do not grow with the size of the head; in the decoder what lies in the future is masked; softmax turns each row into weights that add up to 1; with these the values are mixed.",
+      "softmax(QK\u1d40 / \u221ad_k) V. Each row is a token that attends (a query), each " +
+        "column a token that is attended to (a key). A row of the decoder is named \u201camo " +
+        "\u2192 molto\u201d: the token it read last, and the one it wrote next. Scores are " +
+        "divided by \u221ad_k so that they do not grow with the size of the head; in the " +
+        "decoder later positions are masked; softmax turns each row into weights that add up to " +
+        "1; with these the values are mixed.",
     ],
   },
   heads: {
@@ -49,15 +65,21 @@ export const TEXTS = {
     short: "All heads",
     paper: "section 3.2.2",
     text: [
-      "Every small square is one head of one layer: rows look, columns are looked at, and the scale of colours says how much. The words below each say what the head mostly looks at here, and how much of its weight goes there: the mean over all rows, in the decoder\u2019s self-attention without the first, which can only look at itself. \u201cNeeded\u201d is the piece without which the next one would be least likely. Press a head to choose it for the other stations.",
+      "Every small square is one head of one layer: rows look, columns are looked at, and the " +
+        "scale of colours says how much. The words below each say what the head mostly looks at " +
+        "here, and how much of its weight goes there: the mean over all rows, in the " +
+        "decoder\u2019s self-attention without the first, which can only look at itself. " +
+        "\u201cNeeded\u201d is the token without which the next one would be least likely. " +
+        "Press a head to choose it for the other stations.",
     ],
   },
   concat: {
-    title: "The heads speak together",
+    title: "The heads combined",
     short: "Concat and Wᴼ",
     paper: "section 3.2.2",
     text: [
-      "What the heads found is laid side by side (concat) and multiplied by W\u1d3c. The length of what each head wrote into a position says how much it had to say there.",
+      "The outputs of the heads are concatenated and multiplied by W\u1d3c. The length of the " +
+        "vector that a head adds to a position shows how much it contributes there.",
     ],
   },
   norm: {
@@ -65,7 +87,10 @@ export const TEXTS = {
     short: "Add & norm",
     paper: "section 3.1",
     text: [
-      "What a sub-layer says is added to what it read, and the sum is normalised: LayerNorm(x + Sublayer(x)) brings it to mean 0 and deviation 1 before a learned gain and bias (post-norm). What goes past the sub-layer is called the residual; how much the sub-layer adds to it, the numbers below say.",
+      "The output of a sub-layer is added to its input, and the sum is normalized: " +
+        "LayerNorm(x + Sublayer(x)) brings it to mean 0 and deviation 1 before a learned gain " +
+        "and bias (post-norm). The input that is added unchanged is called the residual; the " +
+        "numbers below show how much the sub-layer adds to it.",
     ],
   },
   ff: {
@@ -73,7 +98,10 @@ export const TEXTS = {
     short: "Feed-forward",
     paper: "section 3.3",
     text: [
-      "FFN(x) = max(0, xW\u2081 + b\u2081)W\u2082 + b\u2082: at each position alone, d_ff neurons look for a pattern; those that find none stay at 0, the others add their vector. For the strongest neurons of the decoder the pieces are named that their vector makes likelier.",
+      "FFN(x) = max(0, xW\u2081 + b\u2081)W\u2082 + b\u2082: at each position alone, d_ff " +
+        "neurons look for a pattern; those that find none stay at 0, the others add their " +
+        "vector. For the strongest neurons of the decoder, the tokens are listed that their " +
+        "vector makes more likely.",
     ],
   },
   decoder: {
@@ -81,7 +109,11 @@ export const TEXTS = {
     short: "Decoder",
     paper: "section 3.2.3",
     text: [
-      "Masked self-attention looks at what was written so far. Cross-attention looks at what the encoder made of the source. Is that where the answer comes from? Attention alone does not prove it, so two other questions stand beside it: how much less likely does the piece get when a source piece is hidden (occlusion), and how would its log-probability follow a source vector (gradient \u00d7 input)?",
+      "Masked self-attention looks at what was written so far. Cross-attention looks at what " +
+        "the encoder made of the source. Is that where the answer comes from? Attention alone " +
+        "does not prove it, so two other measures are shown: how much less likely does the " +
+        "token become when a source token is hidden (occlusion), and how would its " +
+        "log-probability follow a source vector (gradient \u00d7 input)?",
     ],
     lm: ["Masked self-attention looks at what was read so far, never at what comes later."],
   },
@@ -90,7 +122,10 @@ export const TEXTS = {
     short: "Probabilities",
     paper: "section 3.4",
     text: [
-      "The last vector is compared with the vector of every piece of the vocabulary: that gives a logit for each. Softmax makes probabilities of them. Temperature divides the logits; top-k keeps the k likeliest; top-p keeps the likeliest that together reach p.",
+      "The dot product of the last vector with the vector of each token of the vocabulary is " +
+        "the logit of that token. Softmax turns logits into probabilities. Temperature divides " +
+        "the logits; top-k keeps the k likeliest; top-p keeps the likeliest that together reach " +
+        "p.",
     ],
   },
   beam: {
@@ -98,7 +133,10 @@ export const TEXTS = {
     short: "Beam search",
     paper: "section 6.1",
     text: [
-      "The likeliest piece is not always the start of the likeliest sentence. Beam search keeps several beginnings alive. The score of a sentence is the sum of its log-probabilities, divided by a length penalty, since otherwise short sentences would win. Move \u03b1 and see who would win.",
+      "The most likely token is not always the start of the most likely sentence. Beam search " +
+        "keeps several hypotheses. The score of a sentence is the sum of its log-probabilities, " +
+        "divided by a length penalty, since otherwise short sentences would win. Move \u03b1 " +
+        "and see which one would win.",
     ],
   },
   lens: {
@@ -106,7 +144,8 @@ export const TEXTS = {
     short: "Layer by layer",
     paper: "a lens on section 3.1",
     text: [
-      "What would the model say if the decoder ended after this layer? The same last matrix is used after every layer, so early rows are only a hint of where the thought was heading.",
+      "What would the model predict if the decoder ended after this layer? The same last " +
+        "matrix is used after every layer, so early rows are only an indication.",
     ],
   },
   try: {
@@ -114,7 +153,9 @@ export const TEXTS = {
     short: "Try it",
     paper: "change something",
     text: [
-      "Change a word, silence a head, move attention, force a piece, or take positions, scaling or mask away. Each change makes a branch; see what follows from it everywhere on this page.",
+      "Change a word, mute a head, move attention, force a token, or remove positions, " +
+        "scaling or the mask. Each change makes a branch; see its effect everywhere on this " +
+        "page.",
     ],
   },
   film: {
@@ -122,7 +163,8 @@ export const TEXTS = {
     short: "Training",
     paper: "section 5",
     text: [
-      "The same sentence at every saved point of the training: move through training, and through the steps above.",
+      "The same sentence at every saved point of the training: move through training, and " +
+        "through the steps above.",
     ],
   },
   check: {
@@ -130,7 +172,8 @@ export const TEXTS = {
     short: "Self-check",
     paper: "",
     text: [
-      "Nothing here is drawn by hand or by chance. The page takes the tensors it was given, as float16, and computes attention, sums, norms and probabilities once more.",
+      "Nothing here is drawn by hand or by chance. The page takes the tensors it was given, " +
+        "as float16, and computes attention, sums, norms and probabilities once more.",
     ],
   },
 };

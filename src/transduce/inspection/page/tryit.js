@@ -1,10 +1,14 @@
-// Station 13, "try it": change a word, a head, a row of attention, a piece, or take a part of the model away, and see what follows.
+// Station 13, "try it": change a word, a head, a row of attention or a token, or remove a part of
+// the model, and see the effect.
 import { differencesOf, editsFor, editsWords, journeyOf, placeOfEdits, wordsOf } from "./compare.js";
 import { announce, choice, el, HeatMap, piece, table, toggle } from "./draw.js";
 import { percent, reachOf, show, topOf } from "./math.js";
 import { hasSource, headTensor, isCausal, labelsOf, placeName, placesOf, writtenAt } from "./names.js";
 
-/** Build the station. `page`: { trace, parent, branches, ask, show(trace, parent) }. What is given back is called when another trace is shown. */
+/**
+ * Build the station. `page`: { trace, parent, branches, ask, show(trace, parent) }. Returns a
+ * function to call when another trace is shown.
+ */
 export function tryIt(box, page) {
   const original = { label: "the original", trace: page.parent ?? page.trace, root: null };
   const entries = [original, ...page.branches.map((trace) => ({ label: editsWords(trace), trace, root: original }))];
@@ -13,7 +17,7 @@ export function tryIt(box, page) {
   const said = el("p", { role: "alert", id: "try-said" });
   let current = entries.find((entry) => entry.trace === page.trace) ?? original;
 
-  /** Put an entry in view, here and in all other stations; whoever asked stays here, with the result in view. */
+  /** Show an entry in all stations, and keep this station in view. */
   const view = (entry, stays = true) => {
     current = entry;
     page.show(entry.trace, entry.root?.trace ?? null);
@@ -22,7 +26,7 @@ export function tryIt(box, page) {
   };
   const heading = el("h3", {}, "Branches");
 
-  /** What an entry is called; a change also by its sentence where there are several. */
+  /** The name of an entry; with its sentence if there are several. */
   const nameOf = ({ label, trace, root }) => {
     const isAlone = entries.every((each) => (each.root ?? each).trace.meta.text === original.trace.meta.text);
     return isAlone ? label : root ? `\u201c${root.trace.meta.text}\u201d ${label}` : `\u201c${trace.meta.text}\u201d`;
@@ -37,7 +41,7 @@ export function tryIt(box, page) {
     editor?.fill(current.trace);
   };
 
-  /** Ask for a trace; whatever goes wrong is said. */
+  /** Request a trace and show errors. */
   const attempt = async (button, work) => {
     said.textContent = "";
     button.disabled = true;
@@ -53,7 +57,10 @@ export function tryIt(box, page) {
     }
   };
 
-  /** The original of an entry, computed where the branch will be, so that what did not change is equal to the last digit. */
+  /**
+   * The original of an entry, computed where the branch will be, so that what did not change is
+   * equal to the last digit.
+   */
   const refresh = async (root) => {
     if (root.isFresh) return;
     root.trace = await page.ask(root.trace.meta.text, []);
@@ -209,7 +216,7 @@ const EDITORS = {
         told();
       });
       more.replaceChildren(
-        el("p", { class: "quiet" }, "The weights of this row, one for each piece it can look at; the model uses them as they are."),
+        el("p", { class: "quiet" }, "The weights of this row, one for each token it can attend to; the model uses them unchanged."),
         el("div", { class: "controls" }, alone, ...inputs.map((input, key) => el("label", { class: "control" }, el("span", {}, piece(cols[key])), input)), sum),
       );
       told();
@@ -264,7 +271,7 @@ function stepTable(parent, trace) {
     return [piece(writtenAt(which, t)), percent(found ? found[3] : which.get("probs").data[t * which.meta.model.vocab_size + step.chosen])];
   };
   const n = Math.max(parent.meta.steps.length, trace.meta.steps.length);
-  const rows = Array.from({ length: n }, (_, t) => [String(t + 1), ...cell(parent, t), ...cell(trace, t), sameAt(parent, trace, t) ? "" : "another piece"]);
+  const rows = Array.from({ length: n }, (_, t) => [String(t + 1), ...cell(parent, t), ...cell(trace, t), sameAt(parent, trace, t) ? "" : "another token"]);
   return table("what both wrote at each step, and how likely it was", ["step", "original", "probability", "branch", "probability", ""], rows);
 }
 
@@ -277,7 +284,7 @@ function shareText(x) {
   return x > 0.995 ? `${Math.round(100 * x)} %` : percent(x);
 }
 
-/** The heads that were changed, as tensors call them: for whoever points at a branch. */
+/** The heads that were changed, as tensors call them: shown on hover over a branch. */
 function tensorsOf({ meta }) {
   return meta.edits.filter((edit) => edit.at).map((edit) => headTensor(edit.at, edit.head)).join("; ") || null;
 }
@@ -293,21 +300,24 @@ function journeyWords({ enters, largest, last, fed, missing }, parent, trace) {
   const lines = [`The change is made at ${placeOfEdits(edits, trace)}.`];
   if (enters) lines.push(`It is first seen at ${stageName(enters)}, is largest at ${stageName(largest)} (${shareText(largest.mean)} of the length of a vector, on average), and ${last.isChanged ? `moves the logits by ${shareText(last.mean)}` : "dies out before the logits"}.`);
   if (!hasSource(trace)) lines.push(`In the end ${guessWords(parent, trace)}.`);
-  else if (isSameText) lines.push("The same pieces are written.");
-  else if (fed < trace.meta.target.ids.length) lines.push(`Then another piece was written at step ${fed} (\u201c${writtenAt(trace, fed - 1)}\u201d${parent.meta.steps[fed - 1] ? ` instead of \u201c${writtenAt(parent, fed - 1)}\u201d` : ""}) and fed back: from step ${fed + 1} on every vector of the decoder differs for that reason too, from its embedding on.`);
+  else if (isSameText) lines.push("The same tokens are written.");
+  else if (fed < trace.meta.target.ids.length) lines.push(`Then another token was written at step ${fed} (\u201c${writtenAt(trace, fed - 1)}\u201d${parent.meta.steps[fed - 1] ? ` instead of \u201c${writtenAt(parent, fed - 1)}\u201d` : ""}) and fed back: from step ${fed + 1} on every vector of the decoder differs for that reason too, from its embedding on.`);
   else lines.push(`Then it ended at step ${fed}, where the original went on.`);
   if (missing) lines.push(`${missing} of the vectors between were left out of this file, so the change may come in earlier than it is seen.`);
   return lines.join(" ");
 }
 
-/** A language model reads a text: what changes is what it thinks comes next. */
+/** For a language model: what changes in its predictions. */
 function guessWords(parent, trace) {
   const [a, b] = [parent, trace].map(({ meta }) => meta.steps.map(({ top }) => top[0][0]));
   const n = b.filter((id, t) => id !== a[t]).length;
-  return `after ${n} of ${b.length} pieces it holds another one for the likeliest to come next`;
+  return `after ${n} of ${b.length} tokens it finds another next token most likely`;
 }
 
-/** Stages by positions: how much of each vector changed. What only one of the two has cannot be compared. */
+/**
+ * Stages by positions: how much of each vector changed. What only one of the two has cannot be
+ * compared.
+ */
 function drawJourney(box, journey, side, trace) {
   const stages = journey.stages.filter((stage) => stage.side === side);
   if (stages.length === 0) return;
@@ -335,7 +345,7 @@ function drawJourney(box, journey, side, trace) {
   });
 }
 
-/** All tensors with their largest difference; the rows are made when they are asked for. */
+/** All tensors with their largest difference; rows are made on demand. */
 function tensorTable(parent, trace) {
   const found = differencesOf(parent, trace);
   const n = found.filter(({ most }) => most > 0).length;

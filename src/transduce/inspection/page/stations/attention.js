@@ -187,7 +187,7 @@ export const scoresStation = {
       const order = topOf(bits, rows.length);
       const named = rows.length <= 12 ? rows.map((_, i) => i) : [...order.slice(-3).reverse(), ...order.slice(0, 3)];
       const listed = named.map((i) => `${rows[i]} ${bits[i].toFixed(2)}`).join(" \u00b7 ");
-      const scale = `in bits (0: all on one piece; ${show(Math.log2(cols.length))}: spread evenly)`;
+      const scale = `in bits (0: all on one token; ${show(Math.log2(cols.length))}: spread evenly)`;
       entropy.replaceChildren(...termed(`Entropy of the rows, ${scale}: ${listed}. Mean ${meanOf(bits).toFixed(2)}.`));
     };
     return update;

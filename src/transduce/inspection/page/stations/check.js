@@ -68,7 +68,10 @@ function checkScores(trace) {
   return tally;
 }
 
-/** From q and k all the way: softmax(QK^T / sqrt(d_k) + mask), Eq. 1. Rows that were set by hand are left out. */
+/**
+ * From q and k all the way: softmax(QK^T / sqrt(d_k) + mask), Eq. 1. Rows that were set by hand are
+ * left out.
+ */
 function checkWeights(trace) {
   const tally = new Tally("weights", "softmax(QK\u1d40 / \u221ad_k + mask) = weights");
   for (const place of placesOf(trace)) {
@@ -139,7 +142,10 @@ function checkSums(trace) {
   return tally;
 }
 
-/** LayerNorm: gain and bias are not in the trace, but one line for each dimension must carry all positions; it is fitted and the rest compared. */
+/**
+ * LayerNorm: gain and bias are not in the trace, but one line for each dimension must carry all
+ * positions; it is fitted and the rest compared.
+ */
 function checkNorms(trace) {
   const tally = new Tally("norms", "gain \u00b7 (add \u2212 mean) / deviation + bias = norm");
   if (trace.meta.model.norm === "pre") return tally;

@@ -11,7 +11,7 @@ function weightsOf(trace, place, head, step) {
   return Float32Array.from(heads[0], (_, j) => meanOf(heads.map((row) => row[j])));
 }
 
-/** Where two roads to an alignment agree: the share of the steps at which both name the same piece. */
+/** Agreement of two alignments: the share of steps at which both name the same source token. */
 export function agreementOf(a, b) {
   const n = a.shape[0];
   return meanOf(Array.from({ length: n }, (_, i) => (largestAt(rowOf(a, i)) === largestAt(rowOf(b, i)) ? 1 : 0)));
@@ -156,7 +156,7 @@ export const decoderStation = {
       if (maps.length === 3) {
         const [attention, occlusion, gradient] = maps.map(({ name }) => trace.get(name));
         const absolute = { shape: gradient.shape, data: gradient.data.map(Math.abs) };
-        verdict.textContent = `Attention and occlusion name the same source piece at ${percent(agreementOf(attention, occlusion))} of the steps, gradient and occlusion at ${percent(agreementOf(absolute, occlusion))}. Where they disagree, believe occlusion: it changed the input and looked.`;
+        verdict.textContent = `Attention and occlusion name the same source token at ${percent(agreementOf(attention, occlusion))} of the steps, gradient and occlusion at ${percent(agreementOf(absolute, occlusion))}. Where they disagree, believe occlusion: it changed the input and looked.`;
       }
     };
     return update;

@@ -92,7 +92,7 @@ export const filmStation = {
         cells: [{ text: percent(p), value: p }],
       }));
       view.title(`What comes next at step ${step + 1}, after ${frame.step} training steps`);
-      barTable(bars, top, { caption: "the likeliest pieces", columns: ["piece", "", "probability"] });
+      barTable(bars, top, { caption: "the most likely tokens", columns: ["token", "", "probability"] });
       view.tools({ svg: () => barSvg(top), rows: () => [["piece", "probability"], ...top.map((row) => [row.name, row.share])] });
     };
     return update;

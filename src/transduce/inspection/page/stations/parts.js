@@ -281,7 +281,7 @@ export const ffStation = {
           how: [`${sub}.hidden[${at}, ${n}] = ${show(row[n])}`, `max(0, row ${n} of W\u2081 times what the sub-layer reads + bias)`],
         };
       });
-      view.title(`The strongest at \u201c${labels[at]}\u201d${known ? ", and the pieces they push" : ""}`);
+      view.title(`The strongest at \u201c${labels[at]}\u201d${known ? ", and the tokens they promote" : ""}`);
       barTable(bars, rows, {
         caption: "the strongest neurons",
         columns: known ? ["neuron", "", "activation", "pushes"] : ["neuron", "", "activation", ""],

@@ -1,4 +1,5 @@
-// Stations 10 and 12: the probabilities of the whole vocabulary, and what each layer would have said.
+// Stations 10 and 12: the probabilities of the whole vocabulary, and what each layer would have
+// said.
 import { softmaxOf } from "../data.js";
 import { barSvg, barTable, el, figure, piece, slider, svg, theme, widthOf } from "../draw.js";
 import { termed } from "../glossary.js";
@@ -76,7 +77,7 @@ export const probsStation = {
         how: [
           `logits[${step}, ${id}] = ${show(logits[id])}`,
           isPlain
-            ? `exp(${exact(logits[id])} \u2212 ${exact(highest)}) / the sum over ${size} pieces = ${exact(Math.exp(logits[id] - highest))} / ${exact(whole)} = ${show(Math.exp(logits[id] - highest) / whole)}`
+            ? `exp(${exact(logits[id])} \u2212 ${exact(highest)}) / the sum over ${size} tokens = ${exact(Math.exp(logits[id] - highest))} / ${exact(whole)} = ${show(Math.exp(logits[id] - highest) / whole)}`
             : `with these settings ${percent(probs[id])}`,
         ],
         cells: [
@@ -87,8 +88,8 @@ export const probsStation = {
       }));
       view.title(`Step ${step + 1}: the ${rows.length} largest of ${size} logits`);
       barTable(bars, rows, {
-        caption: "the likeliest pieces",
-        columns: ["piece", "", "logit", "probability", ...(old ? ["before"] : [])],
+        caption: "the most likely tokens",
+        columns: ["token", "", "logit", "probability", ...(old ? ["before"] : [])],
         pick: (i) => {
           picked = rows[i].id;
           explain();
@@ -111,14 +112,14 @@ export const probsStation = {
             "span",
             { class: "line" },
             piece(trace.meta.vocabulary[id]),
-            `: exp(${exact(logits[id])} \u2212 ${exact(most)}) / \u03a3 over ${size} pieces = ${exact(Math.exp(logits[id] - most))} / ${exact(sum)} = ${show(plain)}`,
+            `: exp(${exact(logits[id])} \u2212 ${exact(most)}) / \u03a3 over ${size} tokens = ${exact(Math.exp(logits[id] - most))} / ${exact(sum)} = ${show(plain)}`,
           ),
           el(
             "span",
             { class: "line" },
             ...termed(isPlain
-              ? `entropy ${bitsOf(probs).toFixed(2)} bits; all pieces that are not shown together have ${percent(Math.max(rest, 0))}`
-              : `with these settings ${left} of ${size} pieces are left, entropy ${bitsOf(probs).toFixed(2)} bits; ${trace.meta.vocabulary[id]} has ${percent(probs[id])}`),
+              ? `entropy ${bitsOf(probs).toFixed(2)} bits; all tokens that are not shown together have ${percent(Math.max(rest, 0))}`
+              : `with these settings ${left} of ${size} tokens are left, entropy ${bitsOf(probs).toFixed(2)} bits; ${trace.meta.vocabulary[id]} has ${percent(probs[id])}`),
           ),
         );
       };
@@ -153,7 +154,7 @@ export const lensStation = {
   id: "lens",
   fits: (trace) => trace.has("lens.0"),
   build(box, page) {
-    const view = figure(box, "The likeliest piece after each layer");
+    const view = figure(box, "The most likely token after each layer");
     const body = el("div", {});
     view.body.append(body);
     let rows = [];
@@ -218,7 +219,7 @@ export const lensStation = {
           el(
             "table",
             { class: "plain-table lens" },
-            el("caption", { class: "hidden" }, "the likeliest piece after each layer at each step"),
+            el("caption", { class: "hidden" }, "the most likely token after each layer at each step"),
             el("thead", {}, head),
             el("tbody", {}, ...lines),
           ),

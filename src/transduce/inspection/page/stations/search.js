@@ -59,7 +59,7 @@ export const beamStation = {
       ["kept", "kept, or ended"],
       ["pruned", "pruned: not among the best, given up"],
     ];
-    legend.append(...kinds.map(([style, words]) => el("span", { class: `line-kind ${style}` }, words)), el("span", {}, `The number beside a piece: sum of log p \u00f7 ${formula}.`));
+    legend.append(...kinds.map(([style, words]) => el("span", { class: `line-kind ${style}` }, words)), el("span", {}, `The number beside a token: sum of log p \u00f7 ${formula}.`));
     view.body.append(legend);
     const ranking = el("div", {});
     const instead = el("div", { class: "controls" });
@@ -171,7 +171,10 @@ export const beamStation = {
   },
 };
 
-/** Where there is a model: what if it had gone on from here? Only for a candidate whose beginning is that of the sentence. */
+/**
+ * Where there is a model: what if it had gone on from here? Only for a candidate whose beginning is
+ * that of the sentence.
+ */
 function forceButton(page, tree, picked) {
   if (!page.ask || picked === null || tree[picked].piece === "[EOS]") return [];
   const { meta } = page.trace;

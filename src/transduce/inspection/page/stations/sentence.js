@@ -1,10 +1,10 @@
-// Stations 0 and 1: the sentence and why the next piece was written, and the pieces with their numbers.
+// Stations 0 and 1: the sentence with the reason for the next token, and the tokens with their ids.
 import { softmaxOf } from "../data.js";
 import { announce, barSvg, barTable, curves, el, figure, how, piece, sideBySide, svg, theme, widthOf } from "../draw.js";
 import { exact, largestAt, meanOf, percent, rowOf, show, times, topOf } from "../math.js";
 import { hasSource, joined, placeName, runsLeft, writtenAt } from "../names.js";
 
-/** The likeliest pieces of a step by the logits: [{ id, name, p }]. */
+/** The most likely tokens of a step by the logits: [{ id, name, p }]. */
 export function likeliest(trace, step, n) {
   const probs = softmaxOf(rowOf(trace.get("logits"), step));
   return topOf(probs, n).map((id) => ({ id, name: trace.meta.vocabulary[id], p: probs[id] }));
@@ -19,7 +19,7 @@ function howProb(trace, step, id) {
   return [
     `probs[${step}, ${id}] = ${show(e / sum)}`,
     `its logit is ${exact(logits[id])}, the largest is ${exact(most)}`,
-    `softmax: exp(${exact(logits[id])} \u2212 ${exact(most)}) / the sum over all ${logits.length} pieces = ${exact(e)} / ${exact(sum)}`,
+    `softmax: exp(${exact(logits[id])} \u2212 ${exact(most)}) / the sum over all ${logits.length} tokens = ${exact(e)} / ${exact(sum)}`,
   ];
 }
 
@@ -36,7 +36,7 @@ export function howAttention(trace, step, at) {
   ];
 }
 
-/** How much hiding a source piece costs. */
+/** How much less likely the token becomes when a source token is hidden. */
 function howHidden(trace, step, at) {
   const id = trace.meta.steps[step].chosen;
   const harm = rowOf(trace.get("align.occlusion"), step)[at];
@@ -48,7 +48,10 @@ function howHidden(trace, step, at) {
   ];
 }
 
-/** Why this piece at this step, in words made of the numbers: parts that are text, pieces ({ piece }) or shares ({ share, how }). */
+/**
+ * Why this token was written at this step: parts that are text, tokens ({ piece }) or shares ({
+ * share, how }).
+ */
 export function whyParts(trace, step) {
   const { meta } = trace;
   const written = writtenAt(trace, step);
@@ -71,7 +74,7 @@ export function whyParts(trace, step) {
     if (trace.has("align.occlusion")) {
       const harm = rowOf(trace.get("align.occlusion"), step);
       const most = largestAt(harm);
-      if (harm[most] < 0.05) parts.push("; hiding any one piece of the source changes little. ");
+      if (harm[most] < 0.05) parts.push("; hiding any one token of the source changes little. ");
       else {
         const less = [
           " makes ",
@@ -81,7 +84,7 @@ export function whyParts(trace, step) {
           " less likely. ",
         ];
         if (most === at) parts.push("; hiding ", { piece: source[at] }, ...less);
-        else parts.push(", but the piece it needs most is ", { piece: source[most] }, ": hiding it", ...less);
+        else parts.push(", but the token it needs most is ", { piece: source[most] }, ": hiding it", ...less);
       }
     } else parts.push(". ");
   }
@@ -100,19 +103,19 @@ export function whyParts(trace, step) {
   return parts;
 }
 
-/** What the sentence above leaves open: what hiding means, what the other pieces did, where other layers looked. */
+/** Details: what hiding means, the effect of the other tokens, where other layers looked. */
 export function moreParts(trace, step) {
   const { meta } = trace;
   const parts = [];
   if (!trace.ran("mask"))
     parts.push(
-      "This branch runs without the mask: at every step it also sees the pieces that come later in what it is fed, which it never did in training. So the probabilities of this page are not those with which the sentence was found; the search writes piece by piece, and has nothing later to see. (A model that was trained so would learn to copy the piece that comes next.) ",
+      "This branch runs without the mask: at every step it also sees the tokens that come later in what it is fed, which it never did in training. So the probabilities of this page are not those with which the sentence was found; the search writes piece by piece, and has nothing later to see. (A model that was trained so would learn to copy the piece that comes next.) ",
     );
   if (!hasSource(trace) || !trace.has("align.occlusion")) return parts;
   const source = meta.source.pieces;
   const harm = rowOf(trace.get("align.occlusion"), step);
   const rest = topOf(harm, harm.length).filter((j) => j !== largestAt(harm));
-  parts.push("Hiding a piece means that no layer may look at it. The others count for less: hidden one by one, ");
+  parts.push("Hiding a token means that no layer may attend to it. The others count for less: hidden one by one, ");
   rest.slice(0, 6).forEach((j, rank) => {
     const less = Math.exp(harm[j]) < 1.05 ? "no change" : `${times(Math.exp(harm[j]))} times`;
     parts.push(rank ? ", " : "", { piece: source[j] }, " ", { share: less, how: howHidden(trace, step, j) });
@@ -154,7 +157,7 @@ export const sentenceStation = {
     const why = el("p", { class: "why", id: "why" });
     const more = el("p", { class: "more", id: "more" });
     box.append(why, more);
-    const view = figure(box, hasSource(page.trace) ? "Where it looked (grey: at earlier steps), and what it thought of writing (orange: what it wrote)" : "What it thought of (orange: what came)", { readout: false });
+    const view = figure(box, hasSource(page.trace) ? "Where it looked (grey: at earlier steps), and its candidates (orange: written)" : "What it thought of (orange: what came)", { readout: false });
     const drawing = el("div", { class: "arcs" });
     const bars = el("div", {});
     const thought = el("div", {}, el("h3", {}, "What comes next?"), bars);
@@ -194,11 +197,11 @@ export const sentenceStation = {
         share: rest,
         off: false,
         cells: [{ text: percent(rest), value: rest }],
-        how: [`the other ${n} pieces of the vocabulary together: 1 \u2212 the ${rows.length} above`, "each of them has very little"],
+        how: [`the other ${n} tokens of the vocabulary together: 1 \u2212 the ${rows.length} above`, "each of them has very little"],
       });
       barTable(bars, rows, {
-        caption: `The likeliest pieces at step ${step + 1}`,
-        columns: ["piece", "", "probability"],
+        caption: `The most likely tokens at step ${step + 1}`,
+        columns: ["token", "", "probability"],
       });
       if (hasSource(trace) && trace.has("align.attention")) {
         const weights = rowOf(trace.get("align.attention"), step);
@@ -262,20 +265,20 @@ export const tokensStation = {
       return { view, items };
     };
     const { meta } = page.trace;
-    if (meta.source) list(meta.source).view.title(`Source: ${meta.source.ids.length} pieces, read all at once`);
+    if (meta.source) list(meta.source).view.title(`Source: ${meta.source.ids.length} tokens, read all at once`);
     const read = list(meta.target);
     box.append(
       el(
         "p",
         { class: "quiet" },
-        `The vocabulary has ${meta.model.vocab_size} pieces. A bar at the left of a piece: it belongs to the word before it.`,
+        `The vocabulary has ${meta.model.vocab_size} tokens. A bar at the left of a token: it belongs to the word before it.`,
       ),
     );
     return () => {
       const { step } = page.state;
       const n = meta.target.ids.length;
       const who = meta.source ? "What the decoder reads" : "Text";
-      read.view.title(`${who} at step ${step + 1}: ${step + 1} of ${n} pieces; those that are dashed come later`);
+      read.view.title(`${who} at step ${step + 1}: ${step + 1} of ${n} tokens; the dashed ones come later`);
       read.items.forEach((item, i) => item.classList.toggle("later", i > step));
     };
   },

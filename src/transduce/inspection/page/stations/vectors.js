@@ -73,7 +73,7 @@ export const embeddingStation = {
         explain: (i, j) => {
           const [e, p, x] = names.map((name) => rowOf(trace.get(name), token)[j]);
           const lines = [
-            `the table holds ${exact(e / Math.sqrt(trace.meta.model.d_model))} for this piece; times \u221a${trace.meta.model.d_model} = ${exact(Math.sqrt(trace.meta.model.d_model))} that is ${show(e)}`,
+            `the table holds ${exact(e / Math.sqrt(trace.meta.model.d_model))} for this token; times \u221a${trace.meta.model.d_model} = ${exact(Math.sqrt(trace.meta.model.d_model))} that is ${show(e)}`,
             trace.meta.model.positions === "sinusoidal" && hasPositions
               ? `${j % 2 ? "cos" : "sin"}(${token} / 10000^(${j - (j % 2)}/${trace.meta.model.d_model})) = ${show(p)}`
               : hasPositions
