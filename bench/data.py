@@ -54,23 +54,29 @@ def write_corpus(folder: Path, n_pairs: int) -> tuple[Path, Path]:
 # Each of these runs in a process of its own, which prints what it measured.
 
 
+def prepare(source: str | Path, target: str | Path, folder: Path, log: Any) -> Any:
+    """Prepare a corpus of sentence pairs, as `train` does it, and return its setup."""
+    from transduce.data.prepared import describe_inputs, text_settings
+    from transduce.text.corpus import open_pairs
+    from transduce.training.tasks.pairs import PairsTask
+
+    task = PairsTask(open_pairs([source], [target]))
+    layers = [task.defaults]
+    requested = text_settings(layers)
+    inputs = describe_inputs(requested, task.fingerprint())
+    manifest = task.encode(folder, inputs, requested, log)
+    return task.set_up(manifest, folder, "tiny", layers, log)
+
+
 def run_prepare(source: str, target: str, folder: str) -> dict[str, Any]:
     """The whole preparation, as `train` does it."""
     import torch  # noqa: F401  # the interpreter that training has
-
-    from transduce.text.corpus import open_pairs
-    from transduce.training.prepare import prepare
 
     marks: list[tuple[str, float]] = []
     started = time.perf_counter()
     ready(time.perf_counter())
     prepared = prepare(
-        open_pairs([source], [target]),
-        None,
-        "tiny",
-        [],
-        Path(folder),
-        lambda line: marks.append((line, time.perf_counter())),
+        source, target, Path(folder), lambda line: marks.append((line, time.perf_counter()))
     )
     encoding = next(when for line, when in marks if line.startswith("encoding"))
     encoded = next(when for line, when in marks if line.startswith("corpus"))
@@ -284,12 +290,12 @@ def bare_speed(files: tuple[Path, Path], model: Path) -> float:
 def measure_padding(data: Path, folder: Path) -> None:
     """Padding of an epoch of Multi30k at 4096 tokens, both sides."""
     from transduce.data.order import Position, stream
-    from transduce.text.corpus import open_pairs
     from transduce.text.vocabulary import PAD
-    from transduce.training.prepare import open_examples, prepare
+    from transduce.training.batches import open_examples
 
-    pairs = open_pairs([data / "train.en.gz"], [data / "train.de.gz"])
-    prepared = prepare(pairs, None, "tiny", [], folder / "multi30k", lambda line: None)
+    prepared = prepare(
+        data / "train.en.gz", data / "train.de.gz", folder / "multi30k", lambda line: None
+    )
     examples = open_examples(folder / "multi30k", prepared.config)
     cells = padding = 0
     for batch, after in stream(examples, BATCH_TOKENS, 1, Position()):

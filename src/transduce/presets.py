@@ -1,4 +1,4 @@
-"""Named shapes and recipes, those of `presets.toml`, and the choice among them from the size of a corpus."""
+"""Presets and recipes (`presets.toml`), and the choice of settings from the size of a corpus."""
 
 import tomllib
 from bisect import bisect
@@ -17,14 +17,13 @@ TABLE_3: Mapping[str, Layer] = {
     for name, changes in _TABLES["table_3"].items()
 }
 PRESETS: Mapping[str, Layer] = {**_TABLES["presets"], **TABLE_3}
-RECIPES: Mapping[str, Layer] = _TABLES["recipes"]  # of what is trained without asking
-PAPER_MILLIONS: Mapping[str, int] = _TABLES[
-    "paper_millions"
-]  # of parameters, as Table 3 prints them
+RECIPES: Mapping[str, Layer] = _TABLES["recipes"]  # of the demos and the built-in model
+# Parameters in millions, as printed in Table 3.
+PAPER_MILLIONS: Mapping[str, int] = _TABLES["paper_millions"]
 
 
 def preset(name: str) -> Layer:
-    """The settings of a preset."""
+    """Return the settings of a preset; raise ConfigError for an unknown name."""
     try:
         return PRESETS[name]
     except KeyError:
@@ -33,26 +32,24 @@ def preset(name: str) -> Layer:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Settings that suit a corpus, and why: reasons by dotted name, for those that were not asked for."""
+    """Settings for a corpus, with a reason for each one that the user did not set (by dotted name)."""
 
     settings: Layer
     reasons: Mapping[str, str]
 
 
-def propose(n_pairs: int, n_tokens: int, name: str, asked: Sequence[Layer] = ()) -> Proposal:
-    """Batch and length of training for a corpus of so many pairs and target pieces, with the shape of a preset.
+def propose(n_pairs: int, n_tokens: int, name: str, requested: Sequence[Layer] = ()) -> Proposal:
+    """Propose batch size and number of steps for sentence pairs, added to the preset `name`.
 
-    It depends on nothing but these numbers and what was asked for, so that the same corpus gives the same model everywhere.
+    `n_tokens` counts target tokens. The result depends on the arguments only, so the same corpus
+    gives the same model on every machine.
     """
-    wanted = _asked_for(asked)
+    given = _given(requested)
     recipe = resolve(preset(name)).train
-    epochs = (
-        100 if n_pairs < 10_000 else 60 if n_pairs < 100_000 else 20 if n_pairs < 1_000_000 else 10
-    )
-    batch_tokens = wanted.get("batch_tokens") or (
-        1024 if n_pairs < 20_000 else 4096 if n_pairs < 1_000_000 else 8192
-    )
-    steps = _steps(epochs, n_tokens, batch_tokens, wanted)
+    epochs = (100, 60, 20, 10)[bisect((10_000, 100_000, 1_000_000), n_pairs)]
+    suitable = (1024, 4096, 8192)[bisect((20_000, 1_000_000), n_pairs)]
+    batch_tokens = given.get("batch_tokens") or suitable
+    steps = _steps(epochs, n_tokens, batch_tokens, given)
     every = max(1, steps // 25)
     warmup_steps = min(recipe.warmup_steps, max(1, steps // 5))
     chosen = {
@@ -62,18 +59,21 @@ def propose(n_pairs: int, n_tokens: int, name: str, asked: Sequence[Layer] = ())
         "save_every": every,
     }
     reasons = {
-        "data.batch_tokens": f"what suits {n_pairs:,} pairs",
-        "train.steps": f"about {epochs} times through {n_tokens:,} target pieces; less if validation stops improving",
+        "data.batch_tokens": f"chosen for {n_pairs:,} pairs",
+        "train.steps": (
+            f"about {epochs} epochs of {n_tokens:,} target tokens; "
+            "fewer if validation stops improving"
+        ),
         "train.warmup_steps": "a fifth of the steps, at most the preset's",
-        "train.validate_every": "25 looks on the way",
+        "train.validate_every": "25 validations in total",
     }
-    return _proposal(name, batch_tokens, chosen, reasons, wanted)
+    return _proposal(name, batch_tokens, chosen, reasons, given)
 
 
-def _steps(passes: int, n_tokens: int, batch_tokens: int, wanted: Mapping[str, Any]) -> int:
-    """Steps that go so many times through the pieces, within bounds; or as many as were asked for."""
-    of_a_step = batch_tokens * wanted.get("accumulate", 1)
-    return wanted.get("steps") or min(100_000, max(500, passes * n_tokens // of_a_step))
+def _steps(epochs: int, n_tokens: int, batch_tokens: int, given: Mapping[str, Any]) -> int:
+    """Return the given number of steps, or the steps of `epochs`, within bounds."""
+    tokens_per_step = batch_tokens * given.get("accumulate", 1)
+    return given.get("steps") or min(100_000, max(500, epochs * n_tokens // tokens_per_step))
 
 
 def _proposal(
@@ -81,18 +81,17 @@ def _proposal(
     batch_tokens: int,
     chosen: Mapping[str, Any],
     reasons: Mapping[str, str],
-    wanted: Mapping[str, Any],
+    given: Mapping[str, Any],
 ) -> Proposal:
-    """A preset with what was chosen for it, and the reasons for what was not asked for."""
+    """Add the chosen settings to a preset; drop the reasons of settings that the user has set."""
     settings = {**preset(name), "data": {"batch_tokens": batch_tokens}}
     settings["train"] = {**settings.get("train", {}), **chosen}
-    return Proposal(
-        settings, {name: why for name, why in reasons.items() if name.split(".")[1] not in wanted}
-    )
+    kept = {name: why for name, why in reasons.items() if name.split(".")[1] not in given}
+    return Proposal(settings, kept)
 
 
-def _asked_for(layers: Sequence[Layer]) -> dict[str, Any]:
-    """What was asked for of data and training, by key."""
+def _given(layers: Sequence[Layer]) -> dict[str, Any]:
+    """Return the settings of the sections `data` and `train`, by key."""
     return {
         key: value
         for layer in layers
@@ -102,15 +101,15 @@ def _asked_for(layers: Sequence[Layer]) -> dict[str, Any]:
 
 
 def shape_for(n_pairs: int) -> str:
-    """The preset for a corpus of so many pairs."""
+    """Return the preset for a corpus of `n_pairs` sentence pairs."""
     return ("tiny", "small", "base", "big")[bisect((200_000, 1_000_000, 20_000_000), n_pairs)]
 
 
-def propose_text(n_tokens: int, name: str, asked: Sequence[Layer] = ()) -> Proposal:
-    """Batch and length of training for a language model on a text of so many pieces."""
-    wanted = _asked_for(asked)
-    batch_tokens = wanted.get("batch_tokens") or 2048
-    steps = _steps(10, n_tokens, batch_tokens, wanted)
+def propose_text(n_tokens: int, name: str, requested: Sequence[Layer] = ()) -> Proposal:
+    """Propose batch size and number of steps for a language model, added to the preset `name`."""
+    given = _given(requested)
+    batch_tokens = given.get("batch_tokens") or 2048
+    steps = _steps(10, n_tokens, batch_tokens, given)
     every = max(1, steps // 20)
     warmup_steps = max(1, min(200, steps // 10))
     chosen = {
@@ -122,13 +121,15 @@ def propose_text(n_tokens: int, name: str, asked: Sequence[Layer] = ()) -> Propo
         "learning_rate": 1e-3,
     }
     reasons = {
-        "data.batch_tokens": "pieces, in full windows",
-        "train.steps": f"about ten times through {n_tokens:,} pieces; less if validation stops improving",
+        "data.batch_tokens": "tokens, in full windows",
+        "train.steps": (
+            f"about 10 epochs of {n_tokens:,} tokens; fewer if validation stops improving"
+        ),
         "train.warmup_steps": "a tenth of the steps, at most 200",
     }
-    return _proposal(name, batch_tokens, chosen, reasons, wanted)
+    return _proposal(name, batch_tokens, chosen, reasons, given)
 
 
 def text_shape_for(n_characters: int) -> str:
-    """The preset for a language model on a text of so many characters."""
+    """Return the preset for a language model on a text of `n_characters`."""
     return ("tiny", "small", "base")[bisect((3_000_000, 100_000_000), n_characters)]

@@ -66,12 +66,15 @@ def to_json(value: Any) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file."""
+def read_json(path: Path, what: str = "model folder") -> dict[str, Any]:
+    """Read a JSON object; raise ModelError if it is missing or invalid.
+
+    `what` names the folder that the file belongs to, for the error message.
+    """
     try:
         value = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise ModelError(f"{path} is missing: this is not a whole model folder") from None
+        raise ModelError(f"{path} is missing: this is not a whole {what}") from None
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

@@ -77,10 +77,10 @@ def test_from_two_text_files_to_a_translation(
     assert (code, out) == (0, "")
     for said in (
         "corpus: 200 pairs",
-        "validation: 10 of them split off",
-        "preset nano: as asked",
-        "data.batch_tokens 1,024: what suits 190 pairs",
-        "warning: 200 pairs are few: expect a model that repeats them rather than one that translates",
+        "validation: 10 of the pairs",
+        "preset nano: as requested",
+        "data.batch_tokens 1,024: chosen for 190 pairs",
+        "warning: only 200 pairs; the model will repeat them rather than learn to translate",
         "train.learning_rate 0.003 at its peak (Eq. 3 would give",
         "parameters",
         "validation loss",
@@ -187,17 +187,19 @@ def test_an_interrupted_training_goes_on_where_it_was(
 ) -> None:
     source, target = write_corpus()
     train = ("train", tmp_path / "run", "--source", source, "--target", target, *TINY, *SHORT)
-    from transduce.training.callbacks.progress import Report
+    from transduce.training.callbacks.progress import ConsoleProgress
 
-    on_step = Report.on_step
+    on_step = ConsoleProgress.on_step
     monkeypatch.setattr(
-        Report, "on_step", lambda self, row: on_step(self, row) if row.step < 4 else sys.exit(9)
+        ConsoleProgress,
+        "on_step",
+        lambda self, row: on_step(self, row) if row.step < 4 else sys.exit(9),
     )
     assert transduce(*train)[0] == 9
-    monkeypatch.setattr(Report, "on_step", on_step)
+    monkeypatch.setattr(ConsoleProgress, "on_step", on_step)
     code, _, err = transduce(*train)
     assert code == 0
-    assert "continuing from step-00000002" in err
+    assert "resuming from step-00000002" in err
 
 
 def test_a_training_stopped_while_its_folder_was_made_can_start_again(
@@ -268,8 +270,12 @@ def test_every_kind_of_bad_input_has_its_message_and_exit_code(
         (("gone", "two"), 66, "no file"),
         (("full", "two"), 66, "is a folder; expected a text file"),
         (("three", "two"), 65, "three has 3 lines"),
-        (("empty", "empty"), 65, "hold no pair to learn from"),
-        (("one", "one"), 65, "1 pairs with 1 different sources are too few to split some off"),
+        (("empty", "empty"), 65, "no training pair; all of the"),
+        (
+            ("one", "one"),
+            65,
+            "1 pairs with 1 different sources are too few to split off a validation set",
+        ),
         (
             ("two", "two", "--set", "train.stepz=3"),
             78,

@@ -155,7 +155,7 @@ def test_31_files_that_cannot_be_read_are_named(
         )
     assert train("--text", tmp_path / "gone")[0] == 66
     code, err = train("--source", empty, "--target", empty)
-    assert (code, f"{empty} and {empty} hold no pair to learn from: 0 lines" in err) == (65, True)
+    assert (code, f"{empty} and {empty}: no training pair; all of the 0 lines" in err) == (65, True)
     code, err = train("--source", empty, "--target", good)
     assert (code, f"{empty} has 0 lines, {good} has 60" in err) == (65, True)
     assert f"{empty} has no text to learn from" in train("--text", empty)[1]
@@ -570,7 +570,7 @@ def test_42_a_vocabulary_is_learnt_beside_a_word_without_end(
     arguments = both(text([*long, *SOURCES]), text(["a", "b", *TARGETS]))
     code, err = train(*arguments, "--set", f"text.kind={kind}")
     assert code == 0
-    assert "left out: 2 pairs longer than 256 pieces (data.max_length)" in err
+    assert "dropped: 2 pairs longer than 256 tokens (data.max_length)" in err
     one_line = write("one-line", "".join(random.Random(1).choices("abcdefgh", k=70_000)))
     assert (
         train(
@@ -599,7 +599,7 @@ def test_43_pairs_that_are_too_long_are_left_out_and_counted(train: Train, both:
     code, err = train(*both(sources, targets), name="some")
     assert code == 0
     assert "corpus: 62 pairs" in err
-    assert "left out: 2 pairs longer than 256 pieces (data.max_length)" in err
+    assert "dropped: 2 pairs longer than 256 tokens (data.max_length)" in err
     code, err = train(*both(*GOOD), "--set", "text.kind=char", "--set", "data.max_length=4")
     assert (
         code,
@@ -614,12 +614,15 @@ def test_44_no_pair_one_pair_and_copies_are_said_with_their_counts(
     transduce: Run, train: Train, both: Both, tmp_path: Path
 ) -> None:
     code, err = train(*both("\n \n\n", "a\nb\n\n"))
-    assert (code, "hold no pair to learn from: 3 lines, all blank on a side" in err) == (65, True)
+    assert (code, "no training pair; all of the 3 lines are blank on at least one side" in err) == (
+        65,
+        True,
+    )
     one = both("I love you\n", "Ti amo\n")
     code, err = train(*one)
     assert (
         code,
-        "1 pairs with 1 different sources are too few to split some off for validation" in err,
+        "1 pairs with 1 different sources are too few to split off a validation set" in err,
     ) == (65, True)
     code, err = train(
         *one,
@@ -802,7 +805,7 @@ def test_48_a_corpus_may_come_from_standard_input_and_is_called_so(
         "is finished" in train("--pairs", "-", stdin=table)[1]
     )  # the same input continues the same run
     for stdin, said in (
-        (b"", "standard input hold no pair to learn from: 0 lines"),
+        (b"", "standard input: no training pair; all of the 0 lines"),
         (b"no tab here\n", "standard input, line 1: no tab; expected source, tab, target\n"),
         (
             b'{"source": "a", "target": "b"}\n',

@@ -8,12 +8,12 @@ from queue import SimpleQueue
 import numpy as np
 import pytest
 
-from tests.data.test_shards import ROWS, VOCABULARY, digest, make_task
-from transduce.data.encoding import Task, encode_corpus
+from tests.data.test_shards import ROWS, VOCABULARY, digest, make_job
+from transduce.data.encoding import EncodingJob, encode_corpus
 from transduce.data.order import Position, stream
 from transduce.data.pairs import EncodedPairs, SampledPairs
 from transduce.data.resampling import Sampler, collect, sample
-from transduce.data.shards import Shards, finish, open_shards
+from transduce.data.shards import Shards, open_shards, write_manifest
 from transduce.errors import StorageError
 from transduce.text.bpe_dropout import BpeDropout
 
@@ -23,9 +23,9 @@ CUTTERS, SIZES = [BpeDropout(VOCABULARY)] * 2, [len(VOCABULARY)] * 2
 
 @pytest.fixture
 def shards(tmp_path: Path) -> Shards:
-    task = make_task(tmp_path)
-    task = Task(task.folder, task.key, task.vocabularies, task.max_length, keep_text=True)
-    finish(tmp_path, "key", encode_corpus(task, ROWS, n_workers=0), {})
+    task = make_job(tmp_path)
+    task = EncodingJob(task.folder, task.key, task.vocabularies, task.max_length, keep_text=True)
+    write_manifest(tmp_path, "key", encode_corpus(task, ROWS, n_workers=0), {})
     assert any("target_text" in name for name in digest(tmp_path))
     return open_shards(tmp_path)
 
@@ -43,7 +43,7 @@ def test_the_process_answers_what_a_call_would_give_in_any_order(
 ) -> None:
     wanted = [(0, 40, 7), (40, 90, 7), (0, 40, 8), (2000, 2500, 9)]
     for asked in wanted:
-        sampler.ask(*asked)
+        sampler.request(*asked)
     for asked in reversed(wanted):
         here = sample(shards, CUTTERS, SIZES, DROPOUT, 256, asked)
         for column, other in zip(sampler.columns(*asked), here, strict=True):
@@ -76,7 +76,7 @@ def test_a_sampler_that_dies_is_reported(sampler: Sampler) -> None:
     sampler._process.send_signal(signal.SIGKILL)
     with pytest.raises(
         StorageError,
-        match=r"the process that cuts words into pieces ended with code -9, perhaps for want",
+        match=r"the process of text\.dropout ended with code -9 \(out of memory\?\)",
     ):
         sampler.columns(0, 10, 1)
 

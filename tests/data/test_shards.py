@@ -16,17 +16,17 @@ import pytest
 from transduce.data import encoding as encoder
 from transduce.data import shards
 from transduce.data.batch import encode_pairs
-from transduce.data.encoding import Task, Worker, encode_corpus, encode_in_processes
+from transduce.data.encoding import EncodingJob, Worker, encode_corpus, encode_in_processes
 from transduce.data.order import BLOCK
 from transduce.data.pairs import EncodedPairs
 from transduce.data.shards import (
     MANIFEST,
-    Stream,
+    TokenStream,
     check_files,
-    find_manifest,
-    finish,
     is_written,
     open_shards,
+    read_manifest,
+    write_manifest,
 )
 from transduce.errors import DataError, StorageError
 from transduce.grammar import generate
@@ -43,10 +43,10 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoder, "ROWS_PER_PART", 300)
 
 
-def make_task(folder: Path, *, max_length: int = 256, key: str = "key") -> Task:
+def make_job(folder: Path, *, max_length: int = 256, key: str = "key") -> EncodingJob:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "v.model").write_bytes(VOCABULARY.model)
-    return Task(str(folder), key, (str(folder / "v.model"),) * 2, max_length)
+    return EncodingJob(str(folder), key, (str(folder / "v.model"),) * 2, max_length)
 
 
 def digest(folder: Path) -> dict[str, str]:
@@ -57,7 +57,7 @@ def digest(folder: Path) -> dict[str, str]:
 
 
 def test_rows_come_back_as_encoding_in_memory_gives_them(tmp_path: Path) -> None:
-    finish(tmp_path, "key", encode_corpus(make_task(tmp_path), ROWS, n_workers=0), {})
+    write_manifest(tmp_path, "key", encode_corpus(make_job(tmp_path), ROWS, n_workers=0), {})
     found = EncodedPairs(open_shards(tmp_path))
     wanted = encode_pairs(PAIRS, VOCABULARY, VOCABULARY)
     assert len(found) == len(wanted) == 2500
@@ -72,16 +72,16 @@ def test_rows_come_back_as_encoding_in_memory_gives_them(tmp_path: Path) -> None
 
 def test_any_number_of_processes_gives_the_same_bytes(tmp_path: Path) -> None:
     for n in (0, 1, 2):
-        task = make_task(tmp_path / str(n))
-        finish(tmp_path / str(n), "key", encode_corpus(task, ROWS, n), {})
+        task = make_job(tmp_path / str(n))
+        write_manifest(tmp_path / str(n), "key", encode_corpus(task, ROWS, n), {})
     assert digest(tmp_path / "0") == digest(tmp_path / "1") == digest(tmp_path / "2")
     assert len(digest(tmp_path / "0")) == 9 * 5
 
 
 def test_what_is_too_long_is_left_out_and_counted(tmp_path: Path) -> None:
-    n_parts = encode_corpus(make_task(tmp_path, max_length=9), ROWS, n_workers=0)
-    finish(tmp_path, "key", n_parts, {})
-    parts = find_manifest(tmp_path)["parts"]
+    n_parts = encode_corpus(make_job(tmp_path, max_length=9), ROWS, n_workers=0)
+    write_manifest(tmp_path, "key", n_parts, {})
+    parts = read_manifest(tmp_path)["parts"]
     kept = sum(
         len(e.source) <= 9 and len(e.target) - 1 <= 9
         for e in encode_pairs(PAIRS, VOCABULARY, VOCABULARY)
@@ -93,16 +93,16 @@ def test_what_is_too_long_is_left_out_and_counted(tmp_path: Path) -> None:
 def test_parts_that_are_there_are_left_alone_and_those_of_another_corpus_are_made_again(
     tmp_path: Path,
 ) -> None:
-    task = make_task(tmp_path)
+    task = make_job(tmp_path)
     encode_corpus(task, ROWS, n_workers=0)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("part-*")}
     encode_corpus(task, ROWS, n_workers=0)
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("part-*")}
-    other = make_task(tmp_path, key="other")
+    other = make_job(tmp_path, key="other")
     n_parts = encode_corpus(other, ROWS[:400], n_workers=0)
     assert is_written(tmp_path, 1, "other")
     assert is_written(tmp_path, 2, "key")
-    finish(tmp_path, "other", n_parts, {})
+    write_manifest(tmp_path, "other", n_parts, {})
     assert not (tmp_path / "part-00002.json").exists()
     assert len(open_shards(tmp_path)) == 400
 
@@ -110,12 +110,12 @@ def test_parts_that_are_there_are_left_alone_and_those_of_another_corpus_are_mad
 KILLED = """
 import sys
 from pathlib import Path
-from tests.data.test_shards import ROWS, encoder, make_task
-from transduce.data.shards import finish
+from tests.data.test_shards import ROWS, encoder, make_job
+from transduce.data.shards import write_manifest
 encoder.ROWS_PER_PART = 300
 folder = Path(sys.argv[1])
 print("begin", flush=True)
-finish(folder, "key", encoder.encode_corpus(make_task(folder), ROWS, n_workers=2), {})
+write_manifest(folder, "key", encoder.encode_corpus(make_job(folder), ROWS, n_workers=2), {})
 """
 
 
@@ -132,16 +132,16 @@ def test_a_killed_preparation_goes_on_and_ends_in_the_same_bytes(
     process.kill()
     process.wait()
     process.stdout.close()
-    finish(
+    write_manifest(
         tmp_path / "killed",
         "key",
-        encode_corpus(make_task(tmp_path / "killed"), ROWS, n_workers=0),
+        encode_corpus(make_job(tmp_path / "killed"), ROWS, n_workers=0),
         {},
     )
-    finish(
+    write_manifest(
         tmp_path / "whole",
         "key",
-        encode_corpus(make_task(tmp_path / "whole"), ROWS, n_workers=0),
+        encode_corpus(make_job(tmp_path / "whole"), ROWS, n_workers=0),
         {},
     )
     assert digest(tmp_path / "killed") == digest(tmp_path / "whole")
@@ -157,7 +157,7 @@ def work_on(folder: Path, requests: bytes) -> None:
 def test_a_request_that_was_cut_off_makes_no_part(tmp_path: Path) -> None:
     """The parent may be killed at any byte of what it writes to a worker."""
     content = "\n".join(field for row in ROWS[:30] for field in row).encode()
-    task = json.dumps(asdict(make_task(tmp_path))).encode() + b"\n"
+    task = json.dumps(asdict(make_job(tmp_path))).encode() + b"\n"
     header = json.dumps({"number": 0, "columns": 2, "bytes": len(content)}).encode() + b"\n"
     for cut in range(0, len(content), 29):
         work_on(tmp_path, task + header + content[:cut])
@@ -167,7 +167,7 @@ def test_a_request_that_was_cut_off_makes_no_part(tmp_path: Path) -> None:
 
 
 def test_when_every_worker_fails_the_error_comes_at_once(tmp_path: Path) -> None:
-    failing = Task(str(tmp_path / "gone"), "key", make_task(tmp_path).vocabularies, 256)
+    failing = EncodingJob(str(tmp_path / "gone"), "key", make_job(tmp_path).vocabularies, 256)
     with pytest.raises(StorageError, match="could not be encoded"):
         encode_in_processes(failing, enumerate([list(ROWS[:2])] * 10), 2)
 
@@ -177,7 +177,7 @@ def test_a_worker_imports_nothing_from_the_folder_it_is_started_in(
 ) -> None:
     (tmp_path / "queue.py").write_text("raise RuntimeError('run by mistake')")
     monkeypatch.chdir(tmp_path)
-    worker = Worker(make_task(tmp_path))
+    worker = Worker(make_job(tmp_path))
     worker.encode(0, ROWS[:5])
     worker.end()
 
@@ -185,27 +185,27 @@ def test_a_worker_imports_nothing_from_the_folder_it_is_started_in(
 def test_a_text_of_more_parts_than_may_be_open_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encoder, "MOST_CHARACTERS", 40)
-    monkeypatch.setattr(shards, "OPEN_PARTS", 2)
+    monkeypatch.setattr(encoder, "MAX_CHARACTERS", 40)
+    monkeypatch.setattr(shards, "MAX_OPEN_PARTS", 2)
     (tmp_path / "v.model").write_bytes(VOCABULARY.model)
     vocabulary = learn_vocabulary(
         [row[1] for row in ROWS[:50]], "char", 999, exact=False, is_text=True
     )
     (tmp_path / "v.model").write_bytes(vocabulary.model)
     rows = [(NEXT_LINE if i else FIRST, row[1]) for i, row in enumerate(ROWS[:50])]
-    task = Task(str(tmp_path), "key", (str(tmp_path / "v.model"),), 256)
+    task = EncodingJob(str(tmp_path), "key", (str(tmp_path / "v.model"),), 256)
     n_parts = encode_corpus(task, rows, n_workers=0)
     assert n_parts > 20
-    finish(tmp_path, "key", n_parts, {})
-    assert vocabulary.decode(Stream(open_shards(tmp_path))[:].tolist()) == "\n".join(
+    write_manifest(tmp_path, "key", n_parts, {})
+    assert vocabulary.decode(TokenStream(open_shards(tmp_path))[:].tolist()) == "\n".join(
         row[1] for row in ROWS[:50]
     )
 
 
 def test_workers_end_with_their_parent(tmp_path: Path) -> None:
     script = (
-        "import os, sys\nfrom pathlib import Path\nfrom tests.data.test_shards import Worker, make_task\n"
-        "worker = Worker(make_task(Path(sys.argv[1])))\nprint(worker._process.pid, flush=True)\nos.kill(os.getpid(), 9)"
+        "import os, sys\nfrom pathlib import Path\nfrom tests.data.test_shards import Worker, make_job\n"
+        "worker = Worker(make_job(Path(sys.argv[1])))\nprint(worker._process.pid, flush=True)\nos.kill(os.getpid(), 9)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path)], capture_output=True, check=False
@@ -221,18 +221,18 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_dies_or_fails_is_reported(tmp_path: Path) -> None:
-    worker = Worker(make_task(tmp_path))
+    worker = Worker(make_job(tmp_path))
     worker._process.send_signal(signal.SIGKILL)
     with pytest.raises(
         StorageError,
-        match=r"part 3 could not be encoded: it ended with code -9, perhaps for want of memory",
+        match=r"part 3 could not be encoded: the worker ended with code -9 \(out of memory\?\)",
     ):
         worker.encode(3, ROWS[:2])
     worker.end()
-    failing = Task(str(tmp_path / "gone"), "key", make_task(tmp_path).vocabularies, 256)
+    failing = EncodingJob(str(tmp_path / "gone"), "key", make_job(tmp_path).vocabularies, 256)
     with pytest.raises(
         StorageError,
-        match=r"part 0 could not be encoded: FileNotFoundError: .*; the same command continues",
+        match=r"part 0 could not be encoded: FileNotFoundError: .*; run the same command to continue",
     ):
         encode_in_processes(failing, iter([(0, ROWS[:2])]), 1)
 
@@ -240,8 +240,8 @@ def test_a_worker_that_dies_or_fails_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
 @pytest.mark.parametrize("name", ["part-00001.source.npy", "v.model"])
 def test_a_damaged_file_is_named(tmp_path: Path, damage: str, name: str) -> None:
-    finish(tmp_path, "key", encode_corpus(make_task(tmp_path), ROWS[:400], n_workers=0), {})
-    check_files(tmp_path, find_manifest(tmp_path))
+    write_manifest(tmp_path, "key", encode_corpus(make_job(tmp_path), ROWS[:400], n_workers=0), {})
+    check_files(tmp_path, read_manifest(tmp_path))
     path = tmp_path / name
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
@@ -250,9 +250,9 @@ def test_a_damaged_file_is_named(tmp_path: Path, damage: str, name: str) -> None
     else:
         path.write_bytes(content if damage == "flip" else content[:-8])
     with pytest.raises(
-        DataError, match=rf"{name} is damaged or missing: remove the folder .*made again"
+        DataError, match=rf"{name} is damaged or missing; remove the folder .* to prepare it again"
     ):
-        check_files(tmp_path, find_manifest(tmp_path))
+        check_files(tmp_path, read_manifest(tmp_path))
 
 
 def test_a_text_reads_across_its_parts(tmp_path: Path) -> None:
@@ -263,9 +263,9 @@ def test_a_text_reads_across_its_parts(tmp_path: Path) -> None:
         (FIRST if i == 0 else NEXT_DOCUMENT if i == 450 else NEXT_LINE, line)
         for i, line in enumerate(lines)
     ]
-    task = Task(str(tmp_path), "key", (str(tmp_path / "v.model"),), 256)
-    finish(tmp_path, "key", encode_corpus(task, rows, n_workers=2), {})
-    stream = Stream(open_shards(tmp_path))
+    task = EncodingJob(str(tmp_path), "key", (str(tmp_path / "v.model"),), 256)
+    write_manifest(tmp_path, "key", encode_corpus(task, rows, n_workers=2), {})
+    stream = TokenStream(open_shards(tmp_path))
     ids = stream[:].tolist()
     assert len(stream) == len(ids)
     assert [i for i in ids if i in (EOS, SOS)] == [SOS, EOS, SOS]
@@ -277,6 +277,6 @@ def test_a_text_reads_across_its_parts(tmp_path: Path) -> None:
 
 
 def test_there_is_no_corpus_before_the_manifest(tmp_path: Path) -> None:
-    encode_corpus(make_task(tmp_path), ROWS[:10], n_workers=0)
-    assert find_manifest(tmp_path) is None
+    encode_corpus(make_job(tmp_path), ROWS[:10], n_workers=0)
+    assert read_manifest(tmp_path) is None
     assert not (tmp_path / MANIFEST).exists()

@@ -6,12 +6,13 @@ import pytest
 from rich.console import Console
 
 from transduce.config import Layer
+from transduce.decode.translator import Translator
 from transduce.grammar import generate
 from transduce.model_folder import BUILTIN, load_model
 from transduce.text.corpus import PairList
 from transduce.training.demo import score_held_out
-from transduce.training.run import train_pairs
-from transduce.training.start import open_start
+from transduce.training.run import train_task
+from transduce.training.tasks.pairs import PairsTask
 
 N_TEST = 300
 
@@ -29,12 +30,11 @@ def test_a_trained_model_trained_further_in_bfloat16_stays_as_good_as_in_float32
     found = {}
     for precision in ("float32", "bfloat16"):
         settings = [recipe, {"train": {"precision": precision, "validate_every": 40}}]
-        start = open_start(BUILTIN, "encoder-decoder")
         run = tmp_path / precision
-        translator = train_pairs(
-            run, corpus, None, None, settings, Console(quiet=True), start=start
+        folder = train_task(
+            run, PairsTask(corpus), None, settings, Console(quiet=True), start=BUILTIN
         )
-        match, bleu = score_held_out(translator, N_TEST)
+        match, bleu = score_held_out(Translator(folder), N_TEST)
         found[precision] = (match.value, bleu.value, load_model(run).card["valid_loss"])
     exact, rough = found["float32"], found["bfloat16"]
     assert exact != rough, "they are two computations"

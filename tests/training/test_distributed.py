@@ -17,9 +17,10 @@ from tests.conftest import write_grammar
 from tests.trainings import SETTINGS, finish, wait_for, weights
 from transduce.errors import StoppedError
 from transduce.model.weights import load_weights_file
-from transduce.training.distributed import TIMEOUT, failure, plain, told_error
-from transduce.training.launch import free_port, is_lost, what_happened
-from transduce.training.loop import Validation, WorstSentence, validation_from_json
+from transduce.training.callbacks.base import Validation, WorstSentence
+from transduce.training.distributed import TIMEOUT, error_from_json, error_to_json, to_json_value
+from transduce.training.launch import can_restart, describe_failure, free_port
+from transduce.training.loop import validation_from_json
 
 Corpus = tuple[Path, Path]
 TORCHRUN = [
@@ -70,8 +71,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Corpus, str, Path]:
     corpus = write_grammar(folder, 300)
     code, err = finish(start(folder / "run", corpus, "--processes", "2"))
     assert code == 0, err
-    assert "2 processes: a step takes 2 batches of 256 pieces\n" in err
-    assert err.count("finished:") == 1, "one of them speaks"
+    assert "2 processes: each step uses 2 batches of 256 tokens\n" in err
+    assert err.count("finished:") == 1, "only the first rank prints"
     return corpus, weights(folder / "run"), folder / "run"
 
 
@@ -115,7 +116,7 @@ def test_a_killed_rank_restarts_all_from_the_last_checkpoint_and_the_weights_are
         "note: a process was ended by SIGKILL: all 2 start again from the last checkpoint, if there is one yet (left: 3)"
         in err
     )
-    assert "continuing from step-" in err
+    assert "resuming from step-" in err
     assert "Traceback" not in err
     assert weights(tmp_path / "run") == wanted
 
@@ -147,13 +148,15 @@ def test_what_the_first_rank_refuses_ends_all_with_its_code_and_message(
 
 
 def test_which_ends_are_started_again() -> None:
-    assert is_lost([-9, 76])
-    assert is_lost([76, 76])
-    assert is_lost([0, -15])
-    assert not is_lost([0, 0])
-    assert not is_lost([74, 76]), "the disk is full: the first rank says so, the other only lost it"
-    assert not is_lost([75, 76]), "the folder is in use"
-    assert what_happened([76, 76]) == "the processes lost contact"
+    assert can_restart([-9, 76])
+    assert can_restart([76, 76])
+    assert can_restart([0, -15])
+    assert not can_restart([0, 0])
+    assert not can_restart([74, 76]), (
+        "the disk is full: the first rank says so, the other only lost it"
+    )
+    assert not can_restart([75, 76]), "the folder is in use"
+    assert describe_failure([76, 76]) == "the processes lost contact"
 
 
 def test_a_signal_before_the_first_step_ends_all_ranks(two: Two, tmp_path: Path) -> None:
@@ -163,7 +166,7 @@ def test_a_signal_before_the_first_step_ends_all_ranks(two: Two, tmp_path: Path)
     process.send_signal(signal.SIGTERM)
     code, err = finish(process)
     assert code == 143, err
-    assert "start again" not in err
+    assert "restarting" not in err
 
 
 def test_what_does_not_go_with_several_processes_is_refused(
@@ -206,17 +209,17 @@ def test_what_the_first_rank_tells_arrives_as_it_was() -> None:
         [WorstSentence(12.0, "x", "y", "z")],
         {"references": [1, 2]},
     )
-    told = validation_from_json(json.loads(json.dumps(validation, default=plain)))
+    told = validation_from_json(json.loads(json.dumps(validation, default=to_json_value)))
     assert (told.loss, told.scores, told.signature) == (
         validation.loss,
         validation.scores,
         validation.signature,
     )
-    assert json.loads(json.dumps([tmp := Path("a/b"), ["note"]], default=plain)) == [
+    assert json.loads(json.dumps([tmp := Path("a/b"), ["note"]], default=to_json_value)) == [
         str(tmp),
         ["note"],
     ]
-    error = told_error(*failure(StoppedError("stopped", 15))["error"])
+    error = error_from_json(*error_to_json(StoppedError("stopped", 15))["error"])
     assert (str(error), error.exit_code, error.already_reported) == ("stopped", 143, True)
 
 
@@ -245,7 +248,7 @@ def test_a_rank_that_hangs_is_noticed_named_and_all_start_again(
     code, err = finish(process)
     assert code == 0, err
     assert f"transduce: error: rank {1 - rank} of 2 lost contact with rank {rank}: " in err
-    assert "note: the processes lost contact: all 2 start again" in err
+    assert "note: the processes lost contact; restarting all 2" in err
     assert weights(tmp_path / "run") == wanted
 
 
@@ -324,7 +327,7 @@ def test_another_number_of_processes_continues_and_says_what_that_means(
     code, err = finish(start(tmp_path / "run", corpus))
     assert code == 0, err
     assert (
-        "note: this training had 2 processes until step 16, now it has 1: the order of its batches stays"
+        "note: until step 16 this run used 2 processes, now 1; the order of the batches stays the same"
         in err
     )
 

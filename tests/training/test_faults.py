@@ -38,7 +38,7 @@ def test_28_a_clock_that_jumps_changes_neither_order_nor_durations(
         os.utime(path, (when, when))
     code, err = finish(start(tmp_path / "run", corpus))
     assert code == 0, err
-    assert "continuing from step-00000016" in err
+    assert "resuming from step-00000016" in err
     assert weights(tmp_path / "run") == wanted
     rows = [
         json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()

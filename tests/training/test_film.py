@@ -1,4 +1,4 @@
-"""The film of a training: a frame at each validation, and a training that is none the wiser."""
+"""The film of a training: a frame at each validation, without effect on the training."""
 
 import json
 from pathlib import Path
@@ -12,10 +12,9 @@ from transduce.decode.translator import Translator
 from transduce.model_folder import ModelFolder
 from transduce.storage import sha256
 from transduce.training.callbacks import film
-from transduce.training.callbacks.film import Film, load_film, look
-from transduce.training.loop import Callback, SilentCallback, Validation
-from transduce.training.run import train
-from transduce.training.run_text import train_text
+from transduce.training.callbacks.base import Validation
+from transduce.training.callbacks.film import Film, load_film, make_frame
+from transduce.training.run import train, train_text
 
 SETTINGS: list[Any] = [
     {"model": {"d_model": 16, "n_layers": 2, "dropout": 0.1}},
@@ -45,15 +44,13 @@ def test_a_training_keeps_a_film_and_ends_in_the_same_weights_without_one(
             assert weights.dtype == torch.float16
             assert weights.shape == (4, len(frame["target"]), len(frame["source"]))
             assert torch.allclose(weights.float().sum(dim=-1), torch.ones(()), atol=5e-3)
-    last, seen = look(translator.folder, validations[0]["sample"][0])
+    last, seen = make_frame(translator.folder, validations[0]["sample"][0])
     assert last["text"] == frames[-1]["text"]
     assert (
         seen["dec.1.cross.weights"] - tensors["6.dec.1.cross.weights"]
     ).abs().max() < 0.05  # the average of the last
 
-    monkeypatch.setattr(
-        Film, "on_validation", lambda self, step, found: self._observer.on_validation(step, found)
-    )
+    monkeypatch.setattr(Film, "on_validation", lambda self, step, validation: None)
     train(tmp_path / "blind", **files)
     assert not (tmp_path / "blind" / "film.safetensors").exists()
     first, second = (
@@ -81,7 +78,7 @@ def test_looking_leaves_the_model_and_the_random_numbers_as_they_were(
 ) -> None:
     model = untrained_folder.model.train()
     state = torch.get_rng_state()
-    look(untrained_folder, "I love you")
+    make_frame(untrained_folder, "I love you")
     assert torch.equal(state, torch.get_rng_state())
     assert model.training
     assert all(module.training for module in model.modules())
@@ -96,11 +93,11 @@ def test_a_training_taken_up_again_makes_the_later_frames_anew(
     untrained_folder: ModelFolder, tmp_path: Path
 ) -> None:
     path = tmp_path / "film.safetensors"
-    recorder = Film(SilentCallback(), path, untrained_folder, "I love you")
+    recorder = Film(path, untrained_folder, "I love you", print)
     recorder.on_start(None)
     for step in (2, 4, 6):
         recorder.on_validation(step, validation())
-    again = Film(SilentCallback(), path, untrained_folder, "I love you")
+    again = Film(path, untrained_folder, "I love you", print)
     again.on_start(Path("step-00000004"))
     again.on_validation(6, validation(0.5))
     frames, tensors = load_film(path)
@@ -117,30 +114,22 @@ def test_a_training_taken_up_again_makes_the_later_frames_anew(
 def test_a_long_film_loses_every_second_frame(
     untrained_folder: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(film, "MOST_FRAMES", 4)
-    recorder = Film(SilentCallback(), tmp_path / "film", untrained_folder, "I love you")
+    monkeypatch.setattr(film, "MAX_FRAMES", 4)
+    recorder = Film(tmp_path / "film", untrained_folder, "I love you", print)
     for step in range(1, 8):
         recorder.on_validation(step, validation())
     assert [frame["step"] for frame in load_film(tmp_path / "film")[0]] == [1, 5, 7]
 
 
-class Notes(Callback):
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def on_note(self, text: str) -> None:
-        self.said.append(text)
-
-
-def test_what_cannot_be_filmed_is_noted_and_training_goes_on(
+def test_a_frame_that_cannot_be_written_is_noted_and_training_continues(
     untrained_folder: ModelFolder, tmp_path: Path
 ) -> None:
-    notes = Notes()
-    Film(notes, tmp_path / "gone" / "film", untrained_folder, "I love you").on_validation(
-        3, validation()
-    )
-    assert "no film of step 3: " in notes.said[0]
-    assert notes.said[0].endswith("; training goes on")
+    notes: list[str] = []
+    recorder = Film(tmp_path / "gone" / "film", untrained_folder, "I love you", notes.append)
+    recorder.on_validation(3, validation())
+    [note] = notes
+    assert note.startswith("no film frame for step 3: ")
+    assert note.endswith("; training continues")
     (tmp_path / "damaged").write_text("no film")
     assert load_film(tmp_path / "damaged") == ([], {})
     assert Translator(untrained_folder).folder is untrained_folder

@@ -4,10 +4,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from transduce.decode.translator import Translator
 from transduce.evaluation.metrics import exact_match
 from transduce.grammar import generate
 from transduce.text.corpus import PairList
-from transduce.training.run import train_pairs
+from transduce.training.run import train_task
+from transduce.training.tasks.pairs import PairsTask
 
 RECIPE = {
     "model": {"n_layers": 1, "d_model": 64, "d_ff": 128, "n_heads": 4},
@@ -27,8 +29,9 @@ RECIPE = {
 def test_reversing_a_sequence_is_learnt_to_more_than_99_percent(tmp_path: Path) -> None:
     held_out = list(generate("reverse", 300, seed=2, split="held-out"))
     corpus = PairList(list(generate("reverse", 20_000, seed=1)))
-    translator = train_pairs(
-        tmp_path / "run", corpus, PairList(held_out[:50]), "nano", [RECIPE], Console(quiet=True)
+    task = PairsTask(corpus, PairList(held_out[:50]))
+    translator = Translator(
+        train_task(tmp_path / "run", task, "nano", [RECIPE], Console(quiet=True))
     )
     found = [
         translation.text

@@ -20,26 +20,27 @@ from transduce.errors import DivergedError, ModelError, StoppedError, StorageErr
 from transduce.model import Transformer
 from transduce.model.attention import scaled_dot_product_attention
 from transduce.model.weights import load_weights_file, weights_of
-from transduce.training import loop
+from transduce.training import checkpoint_manager
 from transduce.training import step as one_step
+from transduce.training.callbacks.base import Callback, StepMetrics, Validation
 from transduce.training.checkpoints import (
     TrainingState,
     average_checkpoints,
     checkpoints,
     load_checkpoint,
 )
-from transduce.training.loop import StepRow, Validation, finish, train
+from transduce.training.loop import finish, train
 from transduce.training.loss import batch_loss
 from transduce.training.step import make_optimizer, update
 
 SHAPE = {"vocab_size": 300, "n_layers": 1, "d_model": 22, "d_ff": 37, "n_heads": 2}
 
 
-class Silent:
-    """An observer that remembers."""
+class Recorder(Callback):
+    """A callback that remembers every event."""
 
     def __init__(self) -> None:
-        self.steps: list[StepRow] = []
+        self.steps: list[StepMetrics] = []
         self.validations: list[int] = []
         self.notes: list[str] = []
 
@@ -49,8 +50,8 @@ class Silent:
     def on_note(self, text: str) -> None:
         self.notes.append(text)
 
-    def on_step(self, row: StepRow) -> None:
-        self.steps.append(row)
+    def on_step(self, metrics: StepMetrics) -> None:
+        self.steps.append(metrics)
 
     def on_validation(self, step: int, validation: Validation) -> None:
         self.validations.append(step)
@@ -90,13 +91,18 @@ def run(
     model: Transformer,
     folder: Path,
     config: TrainConfig,
-    observer: Silent | None = None,
+    recorder: Callback | None = None,
     validate=None,
 ) -> Transformer:  # type: ignore[no-untyped-def]
     examples: list[Example] = random_examples()
     batches = partial(stream, ExampleList(examples), 128, config.seed)
     train(
-        model, batches, config, folder, validate=validate or losses(), observer=observer or Silent()
+        model,
+        batches,
+        config,
+        folder,
+        validate=validate or losses(),
+        callbacks=[recorder or Recorder()],
     )
     return model
 
@@ -124,7 +130,7 @@ def test_a_training_taken_up_from_a_checkpoint_ends_in_the_same_weights(tmp_path
     straight = run(fresh(dropout=0.2), tmp_path / "straight", short())
     run(fresh(dropout=0.2), tmp_path / "broken", short(steps=4))
     torch.manual_seed(99)
-    resumed = Silent()
+    resumed = Recorder()
     model = run(fresh(dropout=0.2), tmp_path / "broken", short(), resumed)
     assert [row.step for row in resumed.steps] == [5, 6]
     assert same_weights(model, straight)
@@ -153,10 +159,10 @@ def test_the_final_model_is_the_average_of_the_last_checkpoints(tmp_path: Path) 
 def test_training_stops_when_validation_has_not_improved_for_long_and_keeps_the_best(
     tmp_path: Path,
 ) -> None:
-    observer = Silent()
+    recorder = Recorder()
     config = short(steps=100, validate_every=1, patience=3)
-    model = run(fresh(), tmp_path, config, observer, losses(5.0, 4.0, 6.0, 6.0, 6.0, 5.5))
-    assert observer.validations == [1, 2, 3, 4, 5]
+    model = run(fresh(), tmp_path, config, recorder, losses(5.0, 4.0, 6.0, 6.0, 6.0, 5.5))
+    assert recorder.validations == [1, 2, 3, 4, 5]
     best = load_weights_file(
         tmp_path / "best" / "model.safetensors"
     )  # 4.0, and the average of the last has 5.5
@@ -184,37 +190,40 @@ class Poisoned:
             position = after
 
 
-def run_poisoned(folder: Path, poison: Poisoned, **changes: object) -> tuple[Transformer, Silent]:
-    model, observer = fresh(), Silent()
+def run_poisoned(folder: Path, poison: Poisoned, **changes: object) -> tuple[Transformer, Recorder]:
+    model, recorder = fresh(), Recorder()
     model.encoder[
         0
     ].self_attention.attend = (
         scaled_dot_product_attention  # Eq. 1: softmax of nothing is not a number
     )
-    train(model, poison, short(**changes), folder, validate=losses(), observer=observer)
-    return model, observer
+    train(model, poison, short(**changes), folder, validate=losses(), callbacks=[recorder])
+    return model, recorder
 
 
 def test_a_batch_whose_loss_is_not_a_number_is_skipped_and_named(tmp_path: Path) -> None:
-    _, observer = run_poisoned(tmp_path, Poisoned({Position(0, 0, 3)}))
-    assert [row.step for row in observer.steps] == [1, 2, 3, 4, 5, 6]
-    said = "step 4: the loss or its gradient is not a finite number; skipped the batch at epoch 0, batch 3 of pool 0"
-    assert observer.notes == [said]
+    _, recorder = run_poisoned(tmp_path, Poisoned({Position(0, 0, 3)}))
+    assert [row.step for row in recorder.steps] == [1, 2, 3, 4, 5, 6]
+    said = (
+        "step 4: loss or gradient is NaN or infinite; skipped the batch (epoch 0, pool 0, batch 3)"
+    )
+    assert recorder.notes == [said]
 
 
 def test_after_three_in_a_row_it_goes_back_to_the_last_checkpoint_with_half_the_rate(
     tmp_path: Path,
 ) -> None:
     poison = Poisoned({Position(0, 0, i) for i in (2, 3, 4)}, times=3)
-    _, observer = run_poisoned(tmp_path, poison, warmup_steps=1, schedule="cosine")
-    assert observer.notes[-1] == (
-        "step 3: the loss or its gradient is not a finite number; back to step-00000002 with 0.5 of the rate"
+    _, recorder = run_poisoned(tmp_path, poison, warmup_steps=1, schedule="cosine")
+    assert recorder.notes[-1] == (
+        "step 3: loss or gradient became NaN or infinite; "
+        "back to step-00000002 with 0.5 times the learning rate"
     )
-    assert [row.step for row in observer.steps] == [1, 2, 3, 4, 5, 6]
+    assert [row.step for row in recorder.steps] == [1, 2, 3, 4, 5, 6]
     _, undisturbed = run_poisoned(
         tmp_path / "undisturbed", Poisoned(set()), warmup_steps=1, schedule="cosine"
     )
-    both = zip(observer.steps[:-1], undisturbed.steps[:-1], strict=True)  # the last rate is zero
+    both = zip(recorder.steps[:-1], undisturbed.steps[:-1], strict=True)  # the last rate is zero
     rates = [row.rate / other.rate for row, other in both]
     assert rates == pytest.approx([1, 1, 0.5, 0.5, 0.5])
 
@@ -223,7 +232,10 @@ def test_when_going_back_does_not_help_it_stops_with_a_hint_and_leaves_the_check
     tmp_path: Path,
 ) -> None:
     poison = Poisoned({Position(0, 0, i) for i in range(2, 9)})
-    said = r"step 3: the loss or its gradient is not a finite number\. The last checkpoint, step-00000002, is kept\. Try a lower"
+    said = (
+        r"step 3: loss or gradient became NaN or infinite "
+        r"\(the last checkpoint, step-00000002, is kept\); try a lower"
+    )
     with pytest.raises(DivergedError, match=said):
         run_poisoned(tmp_path, poison)
     assert [path.name for path in checkpoints(tmp_path)] == ["step-00000002"]
@@ -234,15 +246,19 @@ def test_a_training_asked_to_stop_saves_and_ends_in_the_same_weights_when_taken_
 ) -> None:
     straight = run(fresh(dropout=0.2), tmp_path / "straight", short())
     for step in (1, 3, 4, 5):
-        folder, observer, model = tmp_path / str(step), Silent(), fresh(dropout=0.2)
+        folder, recorder, model = tmp_path / str(step), Recorder(), fresh(dropout=0.2)
         batches = partial(stream, ExampleList(random_examples()), 128, 1)
 
-        def stop(observer: Silent = observer, step: int = step) -> int | None:
-            return signal.SIGTERM if len(observer.steps) == step else None
+        def stop(recorder: Recorder = recorder, step: int = step) -> int | None:
+            return signal.SIGTERM if len(recorder.steps) == step else None
 
-        said = f"SIGTERM: stopped after step {step}, which is saved; the same command continues"
+        said = (
+            f"SIGTERM: stopped after step {step}, checkpoint saved; run the same command to resume"
+        )
         with pytest.raises(StoppedError, match=said) as stopped:
-            train(model, batches, short(), folder, validate=losses(), observer=observer, stop=stop)
+            train(
+                model, batches, short(), folder, validate=losses(), callbacks=[recorder], stop=stop
+            )
         assert stopped.value.exit_code == 143
         torch.manual_seed(99)
         assert same_weights(run(fresh(dropout=0.2), folder, short()), straight)
@@ -263,25 +279,25 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
     else:
         path.write_bytes(content if harm == "flip" else content[:-9])
     (tmp_path / "broken" / "step-00000006.partial").mkdir()
-    observer = Silent()
-    assert same_weights(run(fresh(dropout=0.2), tmp_path / "broken", short(), observer), straight)
+    recorder = Recorder()
+    assert same_weights(run(fresh(dropout=0.2), tmp_path / "broken", short(), recorder), straight)
     reason = {
-        "flip": "the SHA-256 of optimizer.safetensors is not that of the manifest",
+        "flip": "the SHA-256 of optimizer.safetensors does not match the manifest",
         "cut": f"optimizer.safetensors is truncated ({len(content) - 9:,} of {len(content):,} bytes)",
         "remove": "optimizer.safetensors is missing",
     }[harm]
-    assert observer.notes == [
-        "removed step-00000006.partial, which was not finished when the training ended",
-        f"step-00000004 is damaged ({reason}) and was removed: the checkpoint before it is used",
+    assert recorder.notes == [
+        "removed step-00000006.partial: incomplete",
+        f"removed step-00000004: damaged ({reason}); using the checkpoint before it",
     ]
-    assert [row.step for row in observer.steps] == [3, 4, 5, 6]
+    assert [row.step for row in recorder.steps] == [3, 4, 5, 6]
 
 
 def test_when_the_disk_is_full_training_goes_on_and_the_save_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     straight = run(fresh(), tmp_path / "straight", short(average_last=1))
-    monkeypatch.setattr(loop, "RETRY_AFTER", 1)
+    monkeypatch.setattr(checkpoint_manager, "RETRY_AFTER", 1)
     write, n_failed = storage.write_file, 0
 
     def full(path: Path, content: bytes) -> None:
@@ -292,12 +308,12 @@ def test_when_the_disk_is_full_training_goes_on_and_the_save_is_tried_again(
         write(path, content)
 
     monkeypatch.setattr(storage, "write_file", full)
-    observer = Silent()
-    assert same_weights(run(fresh(), tmp_path / "full", short(average_last=1), observer), straight)
-    [note] = observer.notes
+    recorder = Recorder()
+    assert same_weights(run(fresh(), tmp_path / "full", short(average_last=1), recorder), straight)
+    [note] = recorder.notes
     assert re.search(
-        r"cannot write .*step-00000004: No space left on device \(\d\.\d MB wanted\); nothing of it was kept\. "
-        r"The old checkpoint stays, training goes on, next try in 1 steps",
+        r"cannot write .*step-00000004: No space left on device .*\. "
+        r"The previous checkpoint is kept, training continues, next attempt in 1 steps",
         note,
     )
     assert not list((tmp_path / "full").glob("*.partial"))
@@ -310,13 +326,13 @@ def fail() -> None:
 def test_a_disk_that_stays_full_ends_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "RETRY_AFTER", 1)
+    monkeypatch.setattr(checkpoint_manager, "RETRY_AFTER", 1)
     monkeypatch.setattr(storage, "write_file", lambda path, content: fail())
-    observer = Silent()
+    recorder = Recorder()
     with pytest.raises(StorageError, match="cannot write"):
-        run(fresh(), tmp_path, short(steps=50, validate_every=50), observer)
-    assert [row.step for row in observer.steps] == [1, 2, 3, 4, 5, 6, 7]
-    assert len(observer.notes) == 5
+        run(fresh(), tmp_path, short(steps=50, validate_every=50), recorder)
+    assert [row.step for row in recorder.steps] == [1, 2, 3, 4, 5, 6, 7]
+    assert len(recorder.notes) == 5
 
 
 def test_a_step_that_does_not_fit_into_memory_is_made_of_halves(
@@ -342,7 +358,7 @@ def test_a_step_that_does_not_fit_into_memory_is_made_of_halves(
     for a, b in zip(whole.parameters(), halved.parameters(), strict=True):
         torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-5)
     assert len(notes) == 2
-    assert "out of memory: the step is made of smaller batches" in notes[0]
+    assert "out of memory: split the batches of this step" in notes[0]
     limit = 0
     with pytest.raises(RuntimeError, match="can't allocate memory"):
         update(halved, torch.optim.SGD(halved.parameters()), [batch], 0.5, short())
@@ -351,7 +367,10 @@ def test_a_step_that_does_not_fit_into_memory_is_made_of_halves(
 def test_a_validation_loss_that_is_not_a_number_stops_before_anything_is_saved(
     tmp_path: Path,
 ) -> None:
-    said = r"step 2: the validation loss is not a finite number\. There was no checkpoint yet\. Try a lower train\.learning_rate"
+    said = (
+        r"step 2: validation loss became NaN or infinite "
+        r"\(there is no checkpoint yet\); try a lower train\.learning_rate"
+    )
     with pytest.raises(DivergedError, match=said):
         run(fresh(), tmp_path, short(), validate=losses(math.nan))
     assert checkpoints(tmp_path) == []
@@ -416,9 +435,7 @@ def test_bleu_may_decide_which_validation_is_better(tmp_path: Path) -> None:
         return Validation(loss, {"BLEU": bleu}, "", ("", ""))
 
     batches = partial(stream, ExampleList(random_examples()), 128, 1)
-    trained = train(
-        fresh(), batches, short(better_by="bleu"), tmp_path, validate=validate, observer=Silent()
-    )
+    trained = train(fresh(), batches, short(better_by="bleu"), tmp_path, validate=validate)
     assert (trained.state.best, trained.state.best_step, trained.state.n_stale) == (-30.0, 4, 1)
     assert trained.weights == "step 4, better than the average of the last"
 
@@ -444,16 +461,16 @@ def test_a_checkpoint_of_another_version_is_refused_by_name(tmp_path: Path) -> N
     model = fresh()
     with pytest.raises(
         ModelError,
-        match=r"state\.json was written by another version of transduce: finish the run with that one",
+        match=r"state\.json was written by another version of transduce; finish the run with that version",
     ):
         load_checkpoint(path, model, make_optimizer(model))
 
 
 def test_another_precision_is_said(tmp_path: Path) -> None:
     run(fresh(), tmp_path, short(steps=2, precision="float32"))
-    observer = Silent()
-    run(fresh(), tmp_path, short(precision="bfloat16"), observer)
-    assert observer.notes == ["this training had products in float32 until step 2, now in bfloat16"]
+    recorder = Recorder()
+    run(fresh(), tmp_path, short(precision="bfloat16"), recorder)
+    assert recorder.notes == ["until step 2 this run used float32 matrix products, now bfloat16"]
 
 
 def test_what_follows_a_lack_of_memory_does_not_depend_on_how_far_it_came(

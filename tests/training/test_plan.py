@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 
 from tests.commands import Run
+from transduce.data.prepared import describe_inputs, text_settings
 from transduce.errors import DataError
 from transduce.grammar import generate
 from transduce.text.corpus import Pair, PairList
 from transduce.training import plan as planning
-from transduce.training import prepare as preparing
-from transduce.training.plan import make_plan, spell_time
-from transduce.training.prepare import prepare
+from transduce.training.plan import format_duration, make_plan
+from transduce.training.tasks import pairs as pairs_task
+from transduce.training.tasks.pairs import PairsTask
 
 SHORT_PAIRS = {"data": {"max_length": 4}}
 PAIRS = PairList(list(generate("en-it", 400, seed=1)), ("en", "it"))
@@ -19,7 +20,12 @@ PAIRS = PairList(list(generate("en-it", 400, seed=1)), ("en", "it"))
 
 def test_a_plan_proposes_what_training_would_take(tmp_path: Path) -> None:
     planned = make_plan(PAIRS, None, [{"train": {"seed": 3}}], 0.01, lambda line: None)
-    prepared = prepare(PAIRS, None, None, [{"train": {"seed": 3}}], tmp_path, lambda line: None)
+    task = PairsTask(PAIRS)
+    layers = [task.defaults, {"train": {"seed": 3}}]
+    requested = text_settings(layers)
+    inputs = describe_inputs(requested, task.fingerprint())
+    manifest = task.encode(tmp_path, inputs, requested, lambda line: None)
+    prepared = task.set_up(manifest, tmp_path, None, layers, lambda line: None)
     assert planned.settings == prepared.config.model_dump(mode="json")
     assert (planned.pairs, planned.preset, planned.is_estimate) == (400, prepared.preset, False)
     assert planned.tokens_per_second > 0
@@ -30,7 +36,7 @@ def test_of_a_large_corpus_the_rest_is_counted_and_the_pieces_are_multiplied(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = make_plan(PAIRS, None, [], 0.01, lambda line: None)
-    monkeypatch.setattr(planning, "MOST_PAIRS", 200)
+    monkeypatch.setattr(planning, "MAX_PAIRS", 200)
     part = make_plan(PAIRS, None, [], 0.01, lambda line: None)
     assert part.is_estimate
     assert part.pairs == 400
@@ -50,7 +56,7 @@ def test_the_command_prints_the_plan_and_keeps_nothing(
     assert code == 0
     for name in (
         "pairs",
-        "target pieces",
+        "target tokens",
         "preset",
         "text.vocab_size",
         "data.batch_tokens",
@@ -65,7 +71,7 @@ def test_the_command_prints_the_plan_and_keeps_nothing(
 
 
 def test_time_is_spelt_as_people_say_it() -> None:
-    spelt = [spell_time(seconds) for seconds in (1.4, 119, 300, 10_000, 300_000)]
+    spelt = [format_duration(seconds) for seconds in (1.4, 119.0, 300.0, 10_000.0, 300_000.0)]
     assert spelt == [
         "about 1 seconds",
         "about 119 seconds",
@@ -76,12 +82,12 @@ def test_time_is_spelt_as_people_say_it() -> None:
 
 
 def test_a_corpus_of_which_no_pair_fits_cannot_be_planned() -> None:
-    with pytest.raises(DataError, match="none of the pairs has 4 pieces or fewer"):
+    with pytest.raises(DataError, match="none of the pairs has 4 tokens or fewer"):
         make_plan(
             PairList([Pair(f"{i} a b c d e", "f g h i j") for i in range(50)]),
             None,
             [SHORT_PAIRS],
-            1,
+            1.0,
             lambda line: None,
         )
 
@@ -91,8 +97,8 @@ def test_the_vocabulary_of_a_plan_is_that_of_the_whole_corpus(
 ) -> None:
     asked: list[int] = []
     monkeypatch.setattr(
-        preparing, "choose_vocabulary_size", lambda n_lines: asked.append(n_lines) or 500
+        pairs_task, "choose_vocabulary_size", lambda n_lines: asked.append(n_lines) or 500
     )
-    monkeypatch.setattr(planning, "MOST_PAIRS", 200)
+    monkeypatch.setattr(planning, "MAX_PAIRS", 200)
     make_plan(PAIRS, None, [], 0.01, lambda line: None)
     assert asked == [800]

@@ -28,7 +28,7 @@ def test_a_signal_lets_the_step_finish_saves_and_the_same_command_ends_in_the_sa
     assert "Traceback" not in err
     returned, err = finish(start(tmp_path / "run", corpus))
     assert returned == 0, err
-    assert "continuing from step-" in err
+    assert "resuming from step-" in err
     assert weights(tmp_path / "run") == wanted
 
 
@@ -43,7 +43,7 @@ def test_a_killed_training_ends_in_the_same_weights(
     finish(process)
     returned, err = finish(start(tmp_path / "run", corpus))
     assert returned == 0, err
-    assert "note: the training before ended without a word (process" in err
+    assert "note: the previous run was killed (out of memory?): process" in err
     assert weights(tmp_path / "run") == wanted
 
 
@@ -71,9 +71,7 @@ def test_a_training_killed_while_it_renames_a_checkpoint_ends_in_the_same_weight
     assert (tmp_path / "run" / "checkpoints" / "step-00000008.partial").is_dir()
     code, err = finish(start(tmp_path / "run", corpus))
     assert code == 0, err
-    assert (
-        "note: removed step-00000008.partial, which was not finished when the training ended" in err
-    )
+    assert "note: removed step-00000008.partial: incomplete" in err
     assert weights(tmp_path / "run") == wanted
 
 

@@ -8,13 +8,13 @@ import torch
 
 from tests.cli.test_main import SHORT
 from tests.commands import Run
-from tests.training.test_run_text import CHARACTERS
+from tests.training.test_text_task import CHARACTERS
 from transduce import load
 from transduce.config import resolve
 from transduce.model.weights import weights_of
 from transduce.model_folder import BUILTIN, load_model
-from transduce.training import run as running
-from transduce.training.run import settle_precision
+from transduce.training import choices
+from transduce.training.choices import choose_precision
 from transduce.training.step import autocast
 
 Write = Callable[..., tuple[Path, Path]]
@@ -38,7 +38,7 @@ def test_a_model_trained_further_begins_with_its_weights_and_keeps_its_pieces(
     )
     code, _, err = transduce(*command)
     assert code == 0, err
-    assert f"starting from {BUILTIN}: its weights, its shape and its 2,775 pieces\n" in err
+    assert f"starting from {BUILTIN}: its weights, shape and vocabulary (2,775 tokens)\n" in err
     assert "learning the vocabulary" not in err
     before, after = load_model(BUILTIN), load_model(tmp_path / "run")
     for name, weight in weights_of(before.model).items():
@@ -65,7 +65,7 @@ def test_what_a_model_to_start_from_cannot_follow_is_refused(
         (
             (*pairs, "--from", BUILTIN, "--set", "text.joint=false"),
             78,
-            "keeps its shape and its pieces",
+            "--from keeps the shape and the vocabulary of the model",
         ),
         (
             (*pairs, "--from", BUILTIN, "--preset", "base"),
@@ -75,7 +75,7 @@ def test_what_a_model_to_start_from_cannot_follow_is_refused(
         (
             ("--text", source, "--from", BUILTIN),
             78,
-            "has model.kind 'encoder-decoder', and this trains 'decoder-only'",
+            "has model.kind 'encoder-decoder'; expected 'decoder-only'",
         ),
     ):
         returned, _, err = transduce("train", tmp_path / "x", *options, *SHORT)
@@ -111,16 +111,16 @@ def test_a_language_model_is_trained_further(
 def test_bfloat16_is_taken_where_the_processor_has_it_and_said(
     has_it: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "has_bfloat16", lambda device: has_it)
+    monkeypatch.setattr(choices, "has_bfloat16", lambda device: has_it)
     said: list[str] = []
-    found = settle_precision(resolve({}), said.append).train
+    found = choose_precision(resolve({}), said.append).train
     assert found.precision == ("bfloat16" if has_it else "float32")
     assert any("bfloat16" in line for line in said) == has_it
     with autocast(found, torch.device("cpu")):
         product = torch.ones(2, 3) @ torch.ones(3, 2)
     assert product.dtype == (torch.bfloat16 if has_it else torch.float32)
     asked = resolve({"train": {"precision": "float32"}})
-    assert settle_precision(asked, said.append) is asked
+    assert choose_precision(asked, said.append) is asked
 
 
 def test_a_language_model_cannot_stop_on_bleu(

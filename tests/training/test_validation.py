@@ -1,10 +1,10 @@
 from transduce.text.corpus import Pair
-from transduce.training.validation import count_words, hardest
+from transduce.training.validation import count_words, find_worst
 
 
 def test_the_worst_translations_come_first_and_right_ones_not_at_all() -> None:
     pairs = [Pair("one", "eins"), Pair("two", "zwei"), Pair("three", "drei")]
-    found = hardest(pairs, ["eins", "zwie", "xyz"])
+    found = find_worst(pairs, ["eins", "zwie", "xyz"])
     assert [each.source for each in found] == ["three", "two"]
     assert found[0].chrf < found[1].chrf < 100
 

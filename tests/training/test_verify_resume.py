@@ -40,7 +40,12 @@ def test_killed_twice_the_weights_are_the_same_and_nothing_is_left(
     folder = files[0].parent
     code, err = run(*command(folder / "run", files))
     assert code == 0, err
-    assert "broken: kill -9 after step 4\nbroken: kill -9 after step 8\nresume is exact here" in err
+    expected = (
+        "interrupted run: killed after step 4\n"
+        "interrupted run: killed after step 8\n"
+        "resume is exact here"
+    )
+    assert expected in err
     assert {path.name for path in folder.iterdir()} == {path.name for path in files}
 
 

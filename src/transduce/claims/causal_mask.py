@@ -1,4 +1,4 @@
-"""The mask of the decoder leaks nothing: no position depends on a later one."""
+"""What stands later is not seen: the decoder's mask leaks nothing."""
 
 import torch
 from torch import Tensor
@@ -14,18 +14,16 @@ SEEN = 1e-3  # what the control must see at least
 
 
 def run(lab: Lab, *, mask: bool = True, control_mask: bool = False) -> Result:
-    """Exchange each target token in turn; compare the logits before it, and the gradient."""
+    """Exchange one target piece after the other and look at the logits before it; and ask the gradient."""
     (change, gradient, by_place), (control_change, control_gradient, control_by_place) = (
-        measure_leaks(lab.translator.model, has_mask) for has_mask in (mask, control_mask)
+        leaks(lab.translator.model, has_mask) for has_mask in (mask, control_mask)
     )
     title = "Largest change of earlier logits, by the place that was exchanged"
     return conclude(
         judge(min(control_change, control_gradient) > SEEN, change == gradient == 0),
-        f"Another token at any of {LENGTH - 1} places changes the logits before it by {change:.2g}"
-        f"{', bit for bit nothing' if change == 0 else ''}, and the gradient from an earlier "
-        f"answer to it is {gradient:.2g}.",
-        f"Without the mask the same change is seen: {control_change:.2g} in the logits, gradient "
-        f"{control_gradient:.2g}.",
+        f"Another piece at any of {LENGTH - 1} places changes the logits before it by {change:.2g}"
+        f"{', bit for bit nothing' if change == 0 else ''}, and the gradient from an earlier answer to it is {gradient:.2g}.",
+        f"Without the mask the same change is seen: {control_change:.2g} in the logits, gradient {control_gradient:.2g}.",
         (
             "decoder",
             "largest change of an earlier logit",
@@ -39,17 +37,13 @@ def run(lab: Lab, *, mask: bool = True, control_mask: bool = False) -> Result:
     )
 
 
-def measure_leaks(model: Transformer, has_mask: bool) -> tuple[float, float, list[float]]:
-    """Measure the influence of later positions on earlier answers.
-
-    Return the largest change of an earlier logit, the largest gradient, and the changes by
-    position.
-    """
+def leaks(model: Transformer, has_mask: bool) -> tuple[float, float, list[float]]:
+    """The largest change and the largest gradient from a later place to an earlier answer, and the changes by place."""
     model = shared_copy(model)
     instrument(model, [] if has_mask else [{"op": "no_mask"}], None)
     random = torch.Generator().manual_seed(1)
-    n_tokens = len(model.logit_weight)
-    source, target = (torch.randint(4, n_tokens, (1, LENGTH), generator=random) for _ in range(2))
+    n_pieces = len(model.logit_weight)
+    source, target = (torch.randint(4, n_pieces, (1, LENGTH), generator=random) for _ in range(2))
     read: list[Tensor] = []
 
     def keep(module: torch.nn.Module, given: object, out: Tensor) -> Tensor:
@@ -73,7 +67,7 @@ def measure_leaks(model: Transformer, has_mask: bool) -> tuple[float, float, lis
     with torch.inference_mode():
         for j in range(1, LENGTH):
             other = target.clone()
-            other[0, j] = 4 + (target[0, j] - 3) % (n_tokens - 4)
+            other[0, j] = 4 + (target[0, j] - 3) % (n_pieces - 4)
             changed = model.logits(model.decode(other, cache)[0]) - model.logits(
                 model.decode(target, cache)[0]
             )

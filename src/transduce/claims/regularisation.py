@@ -1,7 +1,4 @@
-"""Dropout reduces overfitting; label smoothing hurts perplexity and helps accuracy.
-
-Table 3, D; section 5.4.
-"""
+"""Dropout helps against overfitting; label smoothing hurts perplexity and helps accuracy (Table 3, D; section 5.4)."""
 
 import math
 
@@ -27,7 +24,7 @@ VARIANTS = {
 def run(
     lab: Lab, *, n_pairs: int = 250, is_changed: bool = True, seeds: tuple[int, ...] = SEEDS
 ) -> Result:
-    """Train on only 250 sentences, which a small model can memorize; test on 400 new ones."""
+    """A small model and only 250 sentences to learn from, so that it can learn them by heart; 400 new ones to be examined on."""
     changed = {
         name: {
             "shape": {"dropout": dropout if is_changed else 0.0},
@@ -67,8 +64,7 @@ def run(
             list(found.values()),
             list(against.values()),
         ),
-        f"Clear in every seed: {'; '.join(clear) or 'nothing'}. Claimed and not shown: "
-        f"{'; '.join(missing) or 'nothing'}. "
+        f"Clear in every seed: {'; '.join(clear) or 'nothing'}. Claimed and not shown: {'; '.join(missing) or 'nothing'}. "
         f"Perplexity and exact sentences with {', '.join(numbers)}.",
         evaluations,
         bars(

@@ -117,7 +117,7 @@ def train(
         _launch_ranks(processes)
 
     if text:
-        from transduce.training.run_text import train_text
+        from transduce.training.run import train_text
 
         train_text(run, text, preset, settings, stderr_console(), start=start)
         return

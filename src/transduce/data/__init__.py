@@ -1,1 +1,1 @@
-"""Pairs -> batches."""
+"""Training data: the prepared corpus on disk, its encoding, and the order of its batches."""

@@ -1,4 +1,4 @@
-"""Examples side by side, as tensors."""
+"""Examples and padded batches of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from transduce.text.vocabulary import EOS, PAD, SOS, Vocabulary
 
 
 class Example(NamedTuple):
-    """A pair as ids: the source ends in [EOS]; the target stands between [SOS] and [EOS]."""
+    """A pair as ids. The source ends with [EOS]; the target starts with [SOS] and ends with [EOS]."""
 
     source: Ids
     target: Ids
@@ -23,49 +23,50 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Examples padded to rectangles. `target_in` is the target without its last piece, `target_out` without its first.
+    """Examples, padded to the same length.
 
-    A batch for a language model has no source.
+    `target_in` is the target without its last token, `target_out` without its first. A batch for a
+    language model has no source.
     """
 
     source: Int[Tensor, "batch source"] | None
     source_mask: Bool[Tensor, "batch source"] | None
     target_in: Int[Tensor, "batch target"]
     target_out: Int[Tensor, "batch target"]
-    n_tokens: int  # target pieces to predict, padding not counted
+    n_tokens: int  # target tokens to predict, without padding
 
     def each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        """The batch with every tensor changed in the same way, its pieces counted anew."""
+        """Apply a function to every tensor and count the tokens again."""
         target_in, target_out = change(self.target_in), change(self.target_out)
         source = None if self.source is None else change(self.source)
         source_mask = None if self.source_mask is None else change(self.source_mask)
-        return Batch(source, source_mask, target_in, target_out, n_tokens=count(target_out))
+        return Batch(source, source_mask, target_in, target_out, n_tokens=count_tokens(target_out))
 
 
-def count(target_out: Int[Tensor, "batch target"]) -> int:
-    """The pieces to predict, padding not counted."""
+def count_tokens(target_out: Int[Tensor, "batch target"]) -> int:
+    """Return the number of tokens to predict, without padding."""
     return int((target_out != PAD).sum())
 
 
 def encode_source(ids: Sequence[int]) -> Ids:
-    """A source sentence as the encoder reads it: its pieces, then [EOS]."""
+    """Return the ids of a source sentence with [EOS] appended."""
     return np.array([*ids, EOS], dtype=np.int32)
 
 
 def encode_example(source: Sequence[int], target: Sequence[int]) -> Example:
-    """A pair of pieces as an example."""
+    """Return the ids of a pair as an example, with [SOS] and [EOS] added."""
     return Example(encode_source(source), np.array([SOS, *target, EOS], dtype=np.int32))
 
 
 def encode_pairs(pairs: Sequence[Pair], source: Vocabulary, target: Vocabulary) -> list[Example]:
-    """Text pairs as ids."""
+    """Encode text pairs as examples."""
     sources = source.encode_batch([pair.source for pair in pairs])
     targets = target.encode_batch([pair.target for pair in pairs])
     return [encode_example(*ids) for ids in zip(sources, targets, strict=True)]
 
 
 def pad(rows: Sequence[Ids]) -> Int[Tensor, "batch position"]:
-    """Rows of different lengths as one rectangle, filled up with [PAD] on the right."""
+    """Pad rows with [PAD] on the right to the length of the longest."""
     rectangle = np.full((len(rows), max(len(row) for row in rows)), PAD, dtype=np.int64)
     for i, row in enumerate(rows):
         rectangle[i, : len(row)] = row
@@ -73,16 +74,14 @@ def pad(rows: Sequence[Ids]) -> Int[Tensor, "batch position"]:
 
 
 def collate(examples: Sequence[Example]) -> Batch:
-    """Examples as a batch."""
-    source, target = (
-        pad([example.source for example in examples]),
-        pad([example.target for example in examples]),
-    )
+    """Pad examples into a batch."""
+    source = pad([example.source for example in examples])
+    target = pad([example.target for example in examples])
     target_out = target[:, 1:]
     return Batch(
         source,
         source != PAD,
         target_in=target[:, :-1],
         target_out=target_out,
-        n_tokens=count(target_out),
+        n_tokens=count_tokens(target_out),
     )

@@ -1,17 +1,20 @@
-"""A budget of pieces for each batch. Knows nothing of tensors."""
+"""Batches within a token budget. Independent of tensors."""
 
 from collections.abc import Sequence
 
 
 def cut_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Cut a sequence of examples into batches of at most `budget` pieces each, padding counted; at least one example each."""
+    """Group consecutive examples into batches of at most `budget` tokens, including padding.
+
+    Return the indices of each batch. A batch has at least one example, even if that is too long.
+    """
     batches: list[list[int]] = []
     batch: list[int] = []
     longest = 0
-    for i, n in enumerate(lengths):
-        longest = max(longest, n)
+    for i, length in enumerate(lengths):
+        longest = max(longest, length)
         if batch and longest * (len(batch) + 1) > budget:
             batches.append(batch)
-            batch, longest = [], n
+            batch, longest = [], length
         batch.append(i)
     return [*batches, batch] if batch else batches

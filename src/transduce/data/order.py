@@ -1,8 +1,10 @@
-"""The order in which examples are seen: buckets by length, a budget in tokens, a shuffle for each epoch.
+"""The order of the training examples: shuffled per epoch, bucketed by length, in token budgets.
 
-The corpus is cut into blocks of neighbours; an epoch reads the blocks in a random order, a pool of them at a time, and shuffles,
-sorts by length and cuts inside the pool. So memory does not grow with the corpus and a disk is read in stretches. The order is a
-function of (seed, epoch), so a `Position` of three integers says where a training stands; it is the same for any number of ranks.
+The corpus is divided into blocks of neighbours. An epoch reads the blocks in random order, one pool of
+blocks at a time, and shuffles, sorts by length and forms batches inside the pool. So memory does not
+grow with the corpus, and the disk is read sequentially inside a block. The order is a function of
+(seed, epoch) and the same for any number of ranks, so a `Position` of three integers is enough to
+resume.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,13 +16,13 @@ import numpy as np
 from transduce.data.batch import Batch, Example, collate
 from transduce.data.budget import cut_batches
 
-BLOCK = 1024  # neighbours that stay together until they are shuffled inside a pool
-POOL = 32  # blocks
+BLOCK = 1024  # examples per block
+POOL = 32  # blocks per pool
 T = TypeVar("T")
 
 
 class Position(NamedTuple):
-    """The next batch to be read: batch number `batch` of pool number `pool` of epoch `epoch`, from 0."""
+    """The next batch to read: index of the epoch, of the pool in it, and of the batch in that."""
 
     epoch: int = 0
     pool: int = 0
@@ -29,21 +31,21 @@ class Position(NamedTuple):
 
 @runtime_checkable
 class Examples(Protocol):
-    """Examples in blocks; how they are cut into pieces may depend on the epoch."""
+    """Examples in blocks. Their segmentation may depend on the epoch."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of examples."""
 
-    def expect(self, blocks: Sequence[int], epoch: int) -> None:
-        """Blocks that will be asked for soon, for whoever makes them; most have them already."""
+    def prefetch(self, blocks: Sequence[int], epoch: int) -> None:
+        """Prepare blocks that will be read soon. By default there is nothing to prepare."""
         return
 
     def block(self, number: int, epoch: int) -> Sequence[Example]:
-        """The examples of a block."""
+        """Return the examples of a block."""
 
 
 class ExampleList(Examples):
-    """Examples that are in memory."""
+    """Examples in memory."""
 
     def __init__(self, examples: Sequence[Example]) -> None:
         self._examples = examples
@@ -52,22 +54,25 @@ class ExampleList(Examples):
         return len(self._examples)
 
     def block(self, number: int, epoch: int) -> Sequence[Example]:
-        """The examples of a block, the same in each epoch."""
+        """Return the examples of a block, the same in each epoch."""
         return self._examples[number * BLOCK : (number + 1) * BLOCK]
 
 
 def length(example: Example) -> int:
-    """Pieces of the longer side, as the budget counts them."""
+    """Return the number of tokens of the longer side, as the token budget counts it."""
     return max(len(example.source), len(example.target) - 1)
 
 
 def by_length(examples: Sequence[Example], order: Sequence[int]) -> list[int]:
-    """Examples from short to long (section 5.1: by approximate length); those of equal lengths stay in the given order."""
+    """Sort the indices `order` by the length of the examples (section 5.1: approximate length).
+
+    The sort is stable: examples of equal lengths stay in the given order.
+    """
     return sorted(order, key=lambda i: (len(examples[i].target), len(examples[i].source)))
 
 
 def pools(n_examples: int, seed: int, epoch: int) -> list[list[int]]:
-    """The numbers of the blocks of each pool of an epoch."""
+    """Return the block numbers of each pool of an epoch."""
     n_blocks = -(-n_examples // BLOCK)
     order = np.random.Generator(np.random.PCG64([seed, epoch])).permutation(n_blocks).tolist()
     return [order[i : i + POOL] for i in range(0, n_blocks, POOL)]
@@ -76,7 +81,7 @@ def pools(n_examples: int, seed: int, epoch: int) -> list[list[int]]:
 def plan_pool(
     examples: Sequence[Example], budget: int, seed: int, epoch: int, pool: int
 ) -> list[list[int]]:
-    """Which examples of a pool stand together, and in which order the batches come."""
+    """Return the batches of a pool in training order, as indices into `examples`."""
     random = np.random.Generator(np.random.PCG64([seed, epoch, pool]))
     order = by_length(examples, random.permutation(len(examples)).tolist())
     batches = cut_batches([length(examples[i]) for i in order], budget)
@@ -86,42 +91,46 @@ def plan_pool(
 def batches_of_examples(
     examples: Examples, budget: int, seed: int, start: Position
 ) -> Iterator[tuple[list[Example], Position]]:
-    """The examples of each batch, for ever, from a position on, with the position after it."""
+    """Yield the examples of each batch endlessly, with the position after the batch."""
+    assert len(examples), "there are examples to read"
     position = start
-    assert len(examples), "there is something to read"
     while True:
         epoch, pool, first = position
         blocks = pools(len(examples), seed, epoch)
         found = [example for block in blocks[pool] for example in examples.block(block, epoch)]
+
         position = Position(epoch, pool + 1) if pool + 1 < len(blocks) else Position(epoch + 1)
-        examples.expect(pools(len(examples), seed, position.epoch)[position.pool], position.epoch)
+        next_pools = pools(len(examples), seed, position.epoch)
+        examples.prefetch(next_pools[position.pool], position.epoch)
+
         plan = plan_pool(found, budget, seed, epoch, pool)
         for i in range(first, len(plan)):
-            yield (
-                [found[j] for j in plan[i]],
-                Position(epoch, pool, i + 1) if i + 1 < len(plan) else position,
-            )
+            after = Position(epoch, pool, i + 1) if i + 1 < len(plan) else position
+            yield [found[j] for j in plan[i]], after
 
 
 def share(
     batches: Iterator[tuple[T, Position]], rank: int, n_ranks: int
 ) -> Iterator[tuple[T, Position]]:
-    """Of every `n_ranks` batches the one of this rank; the position is the one after all of them, the same on every rank."""
+    """Yield one of every `n_ranks` batches, that of this rank.
+
+    The position is the one after all `n_ranks` batches, the same on every rank.
+    """
     while True:
-        together = list(islice(batches, n_ranks))
-        yield together[rank][0], together[-1][1]
+        group = list(islice(batches, n_ranks))
+        yield group[rank][0], group[-1][1]
 
 
 def stream(
     examples: Examples, budget: int, seed: int, start: Position, rank: int = 0, n_ranks: int = 1
 ) -> Iterator[tuple[Batch, Position]]:
-    """A rank's batches for ever, from a position on, each with the position after it."""
+    """Yield the batches of a rank endlessly from a position on, each with the position after it."""
     for found, after in share(batches_of_examples(examples, budget, seed, start), rank, n_ranks):
         yield collate(found), after
 
 
 def in_order(examples: Sequence[Example], budget: int) -> Iterator[Batch]:
-    """Every example once, shortest first: for measuring, where order does not matter."""
+    """Yield every example once, shortest first: for evaluation, where the order does not matter."""
     order = by_length(examples, range(len(examples)))
     for batch in cut_batches([length(examples[i]) for i in order], budget):
         yield collate([examples[order[i]] for i in batch])

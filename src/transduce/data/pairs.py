@@ -1,4 +1,4 @@
-"""The sentence pairs of an encoded corpus, as the stream of batches takes them."""
+"""The sentence pairs of a prepared corpus as `Examples`."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from transduce.data.shards import Shards
 
 
 class EncodedPairs(Examples):
-    """Pairs as they were encoded once."""
+    """Pairs with the segmentation that was stored."""
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
@@ -20,26 +20,29 @@ class EncodedPairs(Examples):
         return len(self._shards)
 
     def block(self, number: int, epoch: int) -> Sequence[Example]:
-        """The pairs of a block, the same in each epoch."""
+        """Return the pairs of a block, the same in each epoch."""
         start, stop = block_bounds(number, len(self))
         sides = (self._shards.read(start, stop, name) for name in ("source", "target"))
         return [Example(source, target) for source, target in zip(*sides, strict=True)]
 
 
 class SampledPairs(EncodedPairs):
-    """Pairs whose words are cut into pieces anew in each epoch (`text.dropout`), in another process, a pool ahead."""
+    """Pairs that are segmented anew in each epoch (text.dropout), by another process.
+
+    That process works one pool ahead of the training.
+    """
 
     def __init__(self, shards: Shards, sampler: Sampler, seed: int) -> None:
         super().__init__(shards)
         self._sampler, self._seed = sampler, seed
 
-    def expect(self, blocks: Sequence[int], epoch: int) -> None:
-        """Let the other process begin with blocks that will be asked for."""
+    def prefetch(self, blocks: Sequence[int], epoch: int) -> None:
+        """Request the segmentation of blocks that will be read soon."""
         for number in blocks:
-            self._sampler.ask(*block_bounds(number, len(self)), self._seed_of(number, epoch))
+            self._sampler.request(*block_bounds(number, len(self)), self._seed_of(number, epoch))
 
     def block(self, number: int, epoch: int) -> Sequence[Example]:
-        """The pairs of a block, cut afresh: a function of seed, epoch and block."""
+        """Return the pairs of a block, segmented anew: a function of seed, epoch and block."""
         start, stop = block_bounds(number, len(self))
         source, target = self._sampler.columns(start, stop, self._seed_of(number, epoch))
         return [Example(source.row(i), target.row(i)) for i in range(stop - start)]
@@ -49,5 +52,5 @@ class SampledPairs(EncodedPairs):
 
 
 def block_bounds(number: int, n_rows: int) -> tuple[int, int]:
-    """The first row of a block and the row after its last."""
+    """Return the first row of a block and the row after its last."""
     return number * BLOCK, min((number + 1) * BLOCK, n_rows)

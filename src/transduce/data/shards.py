@@ -1,11 +1,13 @@
-"""An encoded corpus on disk, larger than memory if need be: numbers in `.npy` files that are mapped, not read.
+"""An encoded corpus on disk: ids in memory-mapped `.npy` files, so it may be larger than memory.
 
-data/part-00000.source.npy        the pieces of all rows of this part, one after the other (16 bits if the vocabulary allows)
-data/part-00000.source.ends.npy   where each row ends
-data/part-00000.json              counts, size and SHA-256 of its files: written last, so a part is whole or not there
-data/manifest.json                all parts, written when the last one is there
+data/part-00000.source.npy        the ids of all rows of this part, concatenated (16 bits if possible)
+data/part-00000.source.ends.npy   the end of each row
+data/part-00000.json              counts, and size and SHA-256 of the files; written last
+data/manifest.json                all parts; written after the last part
 
-A row of sentence pairs has the columns `source` and `target`; a running text has one column, `text`. Nothing here imports torch.
+A part without its `.json` file, or a corpus without its manifest, is incomplete. Sentence pairs have
+the columns `source` and `target`; running text has one column, `text`. This module does not import
+torch.
 """
 
 import bisect
@@ -25,32 +27,32 @@ from transduce.storage import read_json, replace_file, sha256, to_json
 from transduce.text.files import sha256_of_file
 
 MANIFEST = "manifest.json"
-OPEN_PARTS = 64  # of a text, at once: each holds a file open
+MAX_OPEN_PARTS = 64  # of a text; each one is an open file
 Ids = np.ndarray[tuple[int], np.dtype[Any]]
 
 
 class Column(NamedTuple):
-    """Rows of numbers, one after the other, and where each of them ends."""
+    """Concatenated rows of numbers, and the end of each row."""
 
     values: Ids
     ends: Ids
 
     def row(self, i: int) -> Ids:
-        """Row i."""
-        return self.values[int(self.ends[i - 1]) if i else 0 : int(self.ends[i])]
+        """Return row i."""
+        start = int(self.ends[i - 1]) if i else 0
+        return self.values[start : int(self.ends[i])]
 
 
-def make_column(rows: Sequence[Sequence[int]], n_pieces: int) -> Column:
-    """Rows of ids below `n_pieces` as a column."""
+def make_column(rows: Sequence[Sequence[int]], vocab_size: int) -> Column:
+    """Return rows of ids as a column, with 16 bits per id if `vocab_size` allows it."""
     ends = np.fromiter(accumulate(map(len, rows)), dtype=np.uint32, count=len(rows))
-    kind = np.uint16 if n_pieces <= 1 << 16 else np.uint32
-    return Column(
-        np.fromiter(chain.from_iterable(rows), dtype=kind, count=int(ends[-1]) if rows else 0), ends
-    )
+    kind = np.uint16 if vocab_size <= 1 << 16 else np.uint32
+    n_values = int(ends[-1]) if rows else 0
+    return Column(np.fromiter(chain.from_iterable(rows), dtype=kind, count=n_values), ends)
 
 
 def make_text_column(lines: Sequence[str]) -> Column:
-    """Lines as a column of UTF-8 bytes."""
+    """Return lines of text as a column of UTF-8 bytes."""
     rows = [line.encode() for line in lines]
     ends = np.fromiter(accumulate(map(len, rows)), dtype=np.uint32, count=len(rows))
     return Column(np.frombuffer(b"".join(rows), dtype=np.uint8), ends)
@@ -59,7 +61,7 @@ def make_text_column(lines: Sequence[str]) -> Column:
 def write_part(
     folder: Path, number: int, key: str, columns: Mapping[str, Column], counts: Mapping[str, int]
 ) -> None:
-    """Write a part; its description, which says that it is whole, comes last."""
+    """Write a part. Its description is written last and marks it as complete."""
     files = {}
     for name, column in columns.items():
         for suffix, array in (("npy", column.values), ("ends.npy", column.ends)):
@@ -73,38 +75,45 @@ def write_part(
 
 
 def is_written(folder: Path, number: int, key: str) -> bool:
-    """Whether a part is there, whole, and made from the same corpus and vocabulary."""
-    return read_if_whole(folder / f"part-{number:05d}.json").get("key") == key
+    """Return whether a part is complete and made with this key (corpus and vocabulary)."""
+    return read_or_empty(folder / f"part-{number:05d}.json").get("key") == key
 
 
-def finish(folder: Path, key: str, n_parts: int, more: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the manifest, with the SHA-256 of what lies beside the parts: all is whole. What is left of others is removed."""
-    parts = [read_json(folder / f"part-{number:05d}.json") for number in range(n_parts)]
+def write_manifest(folder: Path, key: str, n_parts: int, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the manifest, which marks the corpus as complete, and return it.
+
+    It holds `more`, all parts, and the SHA-256 of the other files. Parts of an older corpus are
+    removed.
+    """
+    parts = [
+        read_json(folder / f"part-{number:05d}.json", "prepared corpus")
+        for number in range(n_parts)
+    ]
     known = {name for part in parts for name in part["files"]}
     known |= {f"part-{number:05d}.json" for number in range(n_parts)}
     for path in folder.glob("part-*"):
         if path.name not in known:
             path.unlink()
-    beside = sorted(
+    others = sorted(
         path
         for path in folder.iterdir()
         if path.name != MANIFEST and not path.name.startswith("part-")
     )
     files = {
-        path.name: {"bytes": path.stat().st_size, "sha256": sha256_of_file(path)} for path in beside
+        path.name: {"bytes": path.stat().st_size, "sha256": sha256_of_file(path)} for path in others
     }
     manifest = {"key": key, **more, "files": files, "parts": parts}
     replace_file(folder / MANIFEST, to_json(manifest))
     return manifest
 
 
-def find_manifest(folder: Path) -> dict[str, Any] | None:
-    """The manifest of an encoded corpus, if it is whole."""
-    return read_if_whole(folder / MANIFEST) or None
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """Return the manifest of an encoded corpus, or None if the corpus is incomplete."""
+    return read_or_empty(folder / MANIFEST) or None
 
 
-def read_if_whole(path: Path) -> dict[str, Any]:
-    """A description, or nothing if it is not there or was damaged: then what it describes is made again."""
+def read_or_empty(path: Path) -> dict[str, Any]:
+    """Read a JSON object; return {} if it is missing or damaged (its subject is then made again)."""
     try:
         return read_json(path)
     except ModelError:
@@ -112,7 +121,7 @@ def read_if_whole(path: Path) -> dict[str, Any]:
 
 
 def check_files(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Every file is as it was written; a damaged one is named."""
+    """Compare every file with its size and SHA-256; raise DataError with the first damaged one."""
     for described in (manifest, *manifest["parts"]):
         for name, entry in described["files"].items():
             path = folder / name
@@ -122,28 +131,28 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> None:
                 or sha256_of_file(path) != entry["sha256"]
             ):
                 raise DataError(
-                    f"{path} is damaged or missing: remove the folder {folder}, it will be made again"
+                    f"{path} is damaged or missing; remove the folder {folder} to prepare it again"
                 )
 
 
 @dataclass(frozen=True)
 class Shards:
-    """The encoded corpus of a folder: parts that are opened when they are needed."""
+    """The encoded corpus of a folder. Parts are opened when they are needed."""
 
     folder: Path
-    rows: tuple[int, ...]  # of each part
-    tokens: tuple[int, ...]
+    rows: tuple[int, ...]  # per part
+    tokens: tuple[int, ...]  # per part
 
     @cached_property
     def ends(self) -> list[int]:
-        """The number of the first row after each part."""
+        """The index after the last row of each part."""
         return list(accumulate(self.rows))
 
     def __len__(self) -> int:
         return self.ends[-1] if self.rows else 0
 
     def column(self, part: int, name: str) -> Column:
-        """A column of a part, mapped into memory."""
+        """Return a column of a part, memory-mapped."""
         start = self.folder / f"part-{part:05d}.{name}"
         values, ends = (
             np.load(f"{start}.{suffix}", mmap_mode="r") for suffix in ("npy", "ends.npy")
@@ -151,8 +160,8 @@ class Shards:
         return Column(values, ends)
 
     def read(self, start: int, stop: int, name: str) -> Iterator[Ids]:
-        """A column of rows start to stop, a row at a time."""
-        for part, first, after in stretches(self.ends, start, stop):
+        """Yield the rows `start` to `stop` of a column."""
+        for part, first, after in split_by_part(self.ends, start, stop):
             column = self.column(part, name)
             ends = column.ends[max(0, first - 1) : after].tolist()
             begin = ends.pop(0) if first else 0
@@ -162,8 +171,11 @@ class Shards:
                 begin = end
 
 
-def stretches(ends: Sequence[int], start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-    """Start to stop, cut where parts end, as (part, first in it, after the last in it)."""
+def split_by_part(ends: Sequence[int], start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    """Split the range `start` to `stop` at the ends of parts.
+
+    Yield (part, start in the part, stop in the part).
+    """
     while start < stop:
         part = bisect.bisect_right(ends, start)
         begin, end = ends[part - 1] if part else 0, min(stop, ends[part])
@@ -172,23 +184,23 @@ def stretches(ends: Sequence[int], start: int, stop: int) -> Iterator[tuple[int,
 
 
 def open_shards(folder: Path) -> Shards:
-    """The encoded corpus of a folder, which must be whole."""
-    parts = read_json(folder / MANIFEST)["parts"]
+    """Open the encoded corpus of a folder; raise ModelError if it is incomplete."""
+    parts = read_json(folder / MANIFEST, "prepared corpus")["parts"]
     return Shards(
         folder, tuple(part["rows"] for part in parts), tuple(part["tokens"] for part in parts)
     )
 
 
-class Stream:
-    """One running text that lies in several parts: `stream[start:stop]` reads across them."""
+class TokenStream:
+    """The ids of a running text over all parts: `stream[start:stop]` reads across them."""
 
     def __init__(self, shards: Shards) -> None:
-        self._values = lru_cache(OPEN_PARTS)(lambda part: shards.column(part, "text").values)
+        self._values = lru_cache(MAX_OPEN_PARTS)(lambda part: shards.column(part, "text").values)
         self._ends = list(accumulate(shards.tokens))
         self._start, self._stop = 0, self._ends[-1] if self._ends else 0
 
-    def between(self, start: int, stop: int) -> "Stream":
-        """A stretch of the text."""
+    def between(self, start: int, stop: int) -> "TokenStream":
+        """Return the part of the text from `start` to `stop`, without reading it."""
         found = copy.copy(self)
         found._start, found._stop = self._start + start, self._start + stop
         return found
@@ -196,11 +208,11 @@ class Stream:
     def __len__(self) -> int:
         return self._stop - self._start
 
-    def __getitem__(self, place: slice) -> Ids:
-        start, stop, _ = place.indices(len(self))
+    def __getitem__(self, bounds: slice) -> Ids:
+        start, stop, _ = bounds.indices(len(self))
         start, stop = start + self._start, stop + self._start
         found = (
             self._values(part)[first:after]
-            for part, first, after in stretches(self._ends, start, stop)
+            for part, first, after in split_by_part(self._ends, start, stop)
         )
         return np.concatenate([np.empty(0, dtype=np.uint16), *found])

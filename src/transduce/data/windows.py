@@ -1,4 +1,4 @@
-"""One running text as batches for a language model: full windows, each predicting its own next pieces."""
+"""Running text as batches for a language model: full windows, each predicting its next tokens."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,30 +8,30 @@ import torch
 
 from transduce.data.batch import Batch
 from transduce.data.order import Position, share
-from transduce.data.shards import Ids, Stream
+from transduce.data.shards import Ids, TokenStream
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
 LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
-Text = Ids | Stream  # in memory, or on disk
+Text = Ids | TokenStream  # in memory, or on disk
 
 
 def encode_text(documents: Sequence[str], vocabulary: Vocabulary) -> Ids:
-    """Documents as one stream of ids: [SOS] before each, [EOS] between them."""
+    """Encode documents as one sequence of ids: [SOS] before each, [EOS] between two."""
     ids: list[int] = []
     for number, document in enumerate(documents):
         ids += [EOS, SOS] if number else [SOS]
-        # A line feed is always a piece of its own, so lines may be encoded apart.
+        # A line feed is always a token of its own, so lines can be encoded separately.
         for line in vocabulary.encode_batch(LINES.findall(document)):
             ids += line
     return np.array(ids, dtype=np.int32)
 
 
 def collate_windows(ids: Text, starts: Sequence[int], window: int) -> Batch:
-    """The windows that begin at some places, as a batch: every piece predicts the one after it."""
+    """Return the windows that begin at `starts` as a batch; every token predicts the next one."""
     rows = np.stack([ids[start : start + window + 1] for start in starts]).astype(np.int64)
-    together = torch.from_numpy(rows)
-    return Batch(None, None, together[:, :-1], together[:, 1:], n_tokens=len(starts) * window)
+    tokens = torch.from_numpy(rows)
+    return Batch(None, None, tokens[:, :-1], tokens[:, 1:], n_tokens=len(starts) * window)
 
 
 def window_stream(
@@ -43,9 +43,10 @@ def window_stream(
     rank: int = 0,
     n_ranks: int = 1,
 ) -> Iterator[tuple[Batch, Position]]:
-    """A rank's batches for ever, from a position on, each with the position after it.
+    """Yield the batches of a rank endlessly from a position on, each with the position after it.
 
-    In each epoch the text is cut into full windows from another place on, and their order is shuffled: a function of (seed, epoch).
+    In each epoch the text is cut into full windows from another random offset, and the windows are
+    shuffled. Both are a function of (seed, epoch).
     """
     for starts, after in share(
         batches_of_windows(ids, window, batch_tokens, seed, start), rank, n_ranks
@@ -56,7 +57,7 @@ def window_stream(
 def batches_of_windows(
     ids: Text, window: int, batch_tokens: int, seed: int, start: Position
 ) -> Iterator[tuple[list[int], Position]]:
-    """Where the windows of each batch begin, for ever, with the position after it."""
+    """Yield the start offsets of the windows of each batch, and the position after it."""
     epoch, _, first = start
     size = max(1, batch_tokens // window)
     while True:
@@ -71,7 +72,7 @@ def batches_of_windows(
 
 
 def windows_in_order(ids: Text, window: int, batch_tokens: int) -> Iterator[Batch]:
-    """Every full window once, side by side: for measuring."""
+    """Yield every full window once, without overlap: for evaluation."""
     starts = list(range(0, len(ids) - window, window))
     size = max(1, batch_tokens // window)
     for i in range(0, len(starts), size):

@@ -1,6 +1,7 @@
-"""Make the model that ships inside the package: `make builtin`, or `python -m transduce.training.builtin`.
+"""Train the built-in model: `make builtin`, or `python -m transduce.training.builtin`.
 
-The nano shape on the whole English -> Italian grammar, trained longer than the demo and stored as float16 to stay small.
+It is the preset nano on the whole English -> Italian grammar, trained longer than the demo and stored
+in float16.
 """
 
 import tempfile
@@ -19,14 +20,15 @@ RECIPE = RECIPES["builtin"]
 
 
 def main() -> None:
-    """Train, store, load what was stored, score that, and write the scores on its card."""
+    """Train and save the model, score the saved model, and add the scores to its card."""
     console = Console(stderr=True, soft_wrap=True)
     with tempfile.TemporaryDirectory() as temporary:
         folder = train_grammar(Path(temporary) / "run", RECIPE, console, N_PAIRS).folder
+    corpus = f"generate('en-it', {N_PAIRS}, seed={TRAIN_SEED})"
     card = {
         **folder.card,
         "made_by": "make builtin",
-        "corpus": f"transduce.grammar: generate('en-it', {N_PAIRS}, seed={TRAIN_SEED}), the whole grammar",
+        "corpus": f"transduce.grammar: {corpus}, the whole grammar",
         "weights": "float16",
     }
     save_model(BUILTIN, replace(folder, card=card), "float16")

@@ -1,7 +1,10 @@
-"""The state of a training, to and from disk: all that the next step depends on.
+"""Checkpoints on disk: everything the next training step depends on.
 
-checkpoints/step-00000500/   model.safetensors  optimizer.safetensors  state.json  manifest.json (SHA-256 of each)
-checkpoints/best/            model.safetensors  state.json  manifest.json           those of the best validation so far
+checkpoints/step-00000500/   model.safetensors, optimizer.safetensors, state.json and manifest.json
+checkpoints/best/            model.safetensors, state.json, manifest.json of the best validation
+
+A manifest holds the size and SHA-256 of each file. Random numbers are not stored: they are a function
+of the seed and the step.
 """
 
 import math
@@ -22,31 +25,32 @@ from transduce.model_folder import MANIFEST, WEIGHTS
 from transduce.storage import PARTIAL, read_json, sha256, to_json, write_folder
 
 OPTIMIZER, STATE, BEST = "optimizer.safetensors", "state.json", "best"
+MIN_KEPT = 2  # scheduled checkpoints that always stay, in case the newest is damaged
 START = Position()
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingState:
-    """Where a training stands, beside its tensors."""
+    """The state of a training without its tensors."""
 
     step: int = 0
     position: Position = START
     best: float = math.inf  # lowest metric_to_minimise so far
     best_step: int = 0
     n_stale: int = 0  # validations since the best one
-    n_rollbacks: int = 0  # how often the numbers were left and an older checkpoint taken
-    n_ranks: int = 1  # processes that made the last step
-    precision: str = "auto"  # of its matrix products
+    n_rollbacks: int = 0
+    n_ranks: int = 1  # processes that computed the last step
+    precision: str = "auto"  # of matrix products
 
     def validated(self, metric: float) -> "TrainingState":
-        """The state after a validation."""
+        """Return the state after a validation with this metric (lower is better)."""
         if metric < self.best:
             return replace(self, best=metric, best_step=self.step, n_stale=0)
         return replace(self, n_stale=self.n_stale + 1)
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints in a folder, oldest first, by step."""
+    """Return the checkpoints in a folder, ordered by step."""
     return sorted(
         path
         for path in folder.glob("step-*")
@@ -62,41 +66,44 @@ def save_checkpoint(
     every: int,
     keep: int,
 ) -> None:
-    """Write a checkpoint, then remove older ones: of those at multiples of `every` the last `keep` stay, to be averaged.
+    """Write a checkpoint, then remove old ones.
 
-    At least two of them stay, in case the newest is damaged. A checkpoint between the multiples, made because the training was
-    asked to stop, goes when the next one is there: it must not change the average.
+    Of the scheduled checkpoints, those at multiples of `every`, the last `keep` stay for averaging,
+    and at least `MIN_KEPT`. A checkpoint between the multiples exists because training was stopped
+    there; it is removed after the next one, so that it does not change the average.
     """
     files = {
         WEIGHTS: save(weights_of(model)),
         OPTIMIZER: save(_optimizer_tensors(model, optimizer)),
         STATE: to_json(asdict(state)),
     }
-    write_checked(folder / f"step-{state.step:08d}", files)
+    write_with_manifest(folder / f"step-{state.step:08d}", files)
+
     found = checkpoints(folder)
-    kept = {*[path for path in found if is_regular(path, every)][-max(2, keep) :], found[-1]}
+    scheduled = [path for path in found if is_scheduled(path, every)]
+    kept = {*scheduled[-max(MIN_KEPT, keep) :], found[-1]}
     for old in found:
         if old not in kept:
-            shutil.rmtree(
-                old.rename(old.with_name(old.name + PARTIAL))
-            )  # renamed first: never half a checkpoint
+            # Renamed first, so that an interrupted removal never leaves half a checkpoint.
+            shutil.rmtree(old.rename(old.with_name(old.name + PARTIAL)))
 
 
 def save_best(folder: Path, state: TrainingState, model: nn.Module) -> None:
     """Write the weights of the best validation so far."""
-    write_checked(folder / BEST, {WEIGHTS: save(weights_of(model)), STATE: to_json(asdict(state))})
+    files = {WEIGHTS: save(weights_of(model)), STATE: to_json(asdict(state))}
+    write_with_manifest(folder / BEST, files)
 
 
-def write_checked(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write a folder with the SHA-256 of each of its files."""
+def write_with_manifest(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write a folder of files, with a manifest of their sizes and SHA-256."""
     digests = {
         name: {"sha256": sha256(content), "bytes": len(content)} for name, content in files.items()
     }
     write_folder(folder, {**files, MANIFEST: to_json({"files": digests})})
 
 
-def damage(path: Path) -> str | None:
-    """What is wrong with a checkpoint, if anything."""
+def find_damage(path: Path) -> str | None:
+    """Check a checkpoint against its manifest; return what is wrong, or None."""
     try:
         entries = read_json(path / MANIFEST)["files"]
     except (ModelError, KeyError) as error:
@@ -108,74 +115,78 @@ def damage(path: Path) -> str | None:
         if file.stat().st_size != entry["bytes"]:
             return f"{name} is truncated ({file.stat().st_size:,} of {entry['bytes']:,} bytes)"
         if sha256(file.read_bytes()) != entry["sha256"]:
-            return f"the SHA-256 of {name} is not that of the manifest"
+            return f"the SHA-256 of {name} does not match the manifest"
     return None
 
 
-def is_regular(path: Path, every: int) -> bool:
-    """Whether a checkpoint was made because it was its turn."""
+def is_scheduled(path: Path, every: int) -> bool:
+    """Return whether a checkpoint is at a multiple of `every` steps."""
     return step_of(path) % every == 0
 
 
 def step_of(path: Path) -> int:
-    """The step of a checkpoint."""
+    """Return the step of a checkpoint from its name."""
     return int(path.name.removeprefix("step-"))
 
 
-def newest_whole(folder: Path) -> tuple[Path | None, list[str]]:
-    """The newest checkpoint that is not damaged, and what was found on the way to it: damage, and leftovers, which are removed."""
+def newest_intact(folder: Path) -> tuple[Path | None, list[str]]:
+    """Return the newest intact checkpoint, or None, and notes for the user.
+
+    Incomplete and damaged checkpoints are removed; each removal is a note.
+    """
     notes = []
     for leftover in sorted(folder.glob(f"*{PARTIAL}")):
         shutil.rmtree(leftover)
-        notes.append(f"removed {leftover.name}, which was not finished when the training ended")
+        notes.append(f"removed {leftover.name}: incomplete")
     for path in reversed(checkpoints(folder)):
-        found = damage(path)
-        if found is None:
+        problem = find_damage(path)
+        if problem is None:
             return path, notes
         shutil.rmtree(path)
-        notes.append(
-            f"{path.name} is damaged ({found}) and was removed: the checkpoint before it is used"
-        )
+        notes.append(f"removed {path.name}: damaged ({problem}); using the checkpoint before it")
     return None, notes
 
 
 def load_checkpoint(
     path: Path, model: nn.Module, optimizer: torch.optim.Optimizer
 ) -> TrainingState:
-    """Put a training back where it was: weights and optimiser; the rest is returned. Random numbers follow from the step."""
+    """Load weights and optimizer state in place; return the rest of the state."""
     values = read_json(path / STATE)
     load_weights(model, load_weights_file(path / WEIGHTS), path / WEIGHTS)
     _restore_optimizer(model, optimizer, load_weights_file(path / OPTIMIZER))
-    return to_state(values, path)
+    return state_from_json(values, path)
 
 
-def to_state(values: Mapping[str, Any], path: Path) -> TrainingState:
-    """The state that a checkpoint wrote down."""
+def state_from_json(values: Mapping[str, Any], path: Path) -> TrainingState:
+    """Return the state stored in the checkpoint `path`; raise ModelError if it does not fit."""
     try:
         return TrainingState(**{**values, "position": Position(*values["position"])})
     except (KeyError, TypeError):
         raise ModelError(
-            f"{path / STATE} was written by another version of transduce: finish the run with that one, or choose a new folder"
+            f"{path / STATE} was written by another version of transduce; "
+            "finish the run with that version, or choose a new run folder"
         ) from None
 
 
 def average_checkpoints(folder: Path, model: nn.Module, every: int, last: int) -> list[int]:
-    """Give the model the mean of the weights of the last checkpoints that came by turn, the final one among them; returns their
-    steps (section 6.1)."""
+    """Load the mean of the last checkpoints into the model and return their steps (section 6.1).
+
+    The last `last` of the scheduled checkpoints are averaged. The final one always counts.
+    """
     paths = checkpoints(folder)
-    chosen = [path for path in paths if is_regular(path, every) or path == paths[-1]][-last:]
+    chosen = [path for path in paths if is_scheduled(path, every) or path == paths[-1]][-last:]
     load_weights(model, average([load_weights_file(path / WEIGHTS) for path in chosen]), folder)
     return [step_of(path) for path in chosen]
 
 
 def load_best(folder: Path, model: nn.Module) -> int:
-    """Give the model the weights of the best validation; returns their step."""
+    """Load the weights of the best validation into the model and return their step."""
     load_weights(model, load_weights_file(folder / BEST / WEIGHTS), folder / BEST)
-    return to_state(read_json(folder / BEST / STATE), folder / BEST).step
+    return state_from_json(read_json(folder / BEST / STATE), folder / BEST).step
 
 
 def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Adam's moments and step counts, named after the weights they belong to."""
+    """Return Adam's moments and step counts by the names of the weights they belong to."""
     return {
         f"{key}:{name}": value.contiguous()
         for name, parameter in model.named_parameters()

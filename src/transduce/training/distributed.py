@@ -1,7 +1,8 @@
-"""Several processes that train one model: who this one is, and what they tell each other.
+"""Data-parallel training: the ranks of a training and how they communicate.
 
-Each rank takes its own batches; gradients are added up over all of them, so every rank makes the same step. The first rank alone
-validates, saves and speaks. torchrun and `train --processes` start the ranks and set the same environment variables.
+Each rank processes its own batches. Gradients are summed over all ranks, so every rank makes the same
+step. Only the first rank validates, saves and prints. torchrun and `train --processes` start the ranks
+and set the same environment variables.
 """
 
 import atexit
@@ -19,117 +20,130 @@ from typing import Any, TypeVar
 import torch
 from torch import distributed as dist
 from torch import nn
-from torch.distributed.distributed_c10d import PrefixStore, rendezvous  # type: ignore[attr-defined]  # they are there
+from torch.distributed.distributed_c10d import PrefixStore, rendezvous  # type: ignore[attr-defined]  # missing in the stubs
 
 from transduce.errors import ConfigError, RankError, TransduceError
 
-TIMEOUT = (
-    "TRANSDUCE_RANK_TIMEOUT"  # the environment variable: seconds a rank waits for another in a step
-)
-SECONDS = 300
+TIMEOUT = "TRANSDUCE_RANK_TIMEOUT"  # environment variable: seconds to wait for a rank in a step
+DEFAULT_TIMEOUT = 300  # seconds
 REPORT_SECONDS = 1.0
-# For what the first rank does alone: preparing a corpus; later, validating. A rank that dies is seen at once.
-PREPARING, VALIDATING = timedelta(hours=12), timedelta(hours=1)
+# Timeouts for what only the first rank does: preparing the corpus, later validating. A rank that dies
+# is noticed at once.
+PREPARE_TIMEOUT, VALIDATE_TIMEOUT = timedelta(hours=12), timedelta(hours=1)
 T = TypeVar("T")
 
 
 class Ranks:
-    """The processes of a training, seen from one of them; they reach each other through torch.distributed. No store: alone."""
+    """The processes of a training, as seen from one of them.
+
+    Without a `store` (of torch.distributed) this process trains alone. All methods must be called by
+    every rank in the same order, except where noted. They raise RankError if a rank is lost.
+    """
 
     def __init__(
-        self, store: Any = None, rank: int = 0, size: int = 1, seconds: float = SECONDS
+        self, store: Any = None, rank: int = 0, size: int = 1, seconds: float = DEFAULT_TIMEOUT
     ) -> None:
         self.rank, self.size, self._seconds = rank, size, seconds
-        self._store, self._has_told = store, False
+        self._store, self._has_broadcast = store, False
         if store is None:
             return
-        backend, soon = "nccl" if torch.cuda.is_available() else "gloo", timedelta(seconds=seconds)
+        backend = "nccl" if torch.cuda.is_available() else "gloo"
+        step_timeout = timedelta(seconds=seconds)
         self._call(
             lambda: dist.init_process_group(
-                backend, store=store, rank=rank, world_size=size, timeout=soon
+                backend, store=store, rank=rank, world_size=size, timeout=step_timeout
             )
         )
-        atexit.register(close)
-        self._prompt, self._very_patient, self._patient = self._call(
+        atexit.register(close_process_group)
+        self._step_group, self._prepare_group, self._validate_group = self._call(
             lambda: [
                 dist.new_group(backend="gloo", timeout=timeout)
-                for timeout in (soon, PREPARING, VALIDATING)
+                for timeout in (step_timeout, PREPARE_TIMEOUT, VALIDATE_TIMEOUT)
             ]
         )
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the one that validates, saves and speaks."""
+        """Whether this is the rank that validates, saves and prints."""
         return self.rank == 0
 
     def once(self, make: Callable[[], T], rebuild: Callable[[Any], T]) -> T:
-        """What the first rank made, known to all: the others rebuild it from JSON. If it raised one of our errors, all raise it."""
+        """Call `make` on the first rank and return its result on every rank.
+
+        The other ranks get it with `rebuild` from its JSON form. If `make` raises a TransduceError,
+        every rank raises it.
+        """
         if not self.is_first:
-            told = self._tell(None)
-            if "error" in told:
-                raise told_error(*told["error"])
-            return rebuild(told["value"])
+            message = self._broadcast(None)
+            if "error" in message:
+                raise error_from_json(*message["error"])
+            return rebuild(message["value"])
         try:
             made = make()
         except TransduceError as error:
-            self._tell(failure(error))
+            self._broadcast(error_to_json(error))
             raise
-        self._tell({"value": made})
+        self._broadcast({"value": made})
         return made
 
     @contextlib.contextmanager
-    def answering(self) -> Iterator[None]:
-        """If the first rank fails before its first `once`, for which the others wait, they are told."""
+    def broadcast_errors(self) -> Iterator[None]:
+        """Send an error of the first rank to the others, which wait for its first `once`."""
         try:
             yield
         except TransduceError as error:
-            if self.is_first and not self._has_told:
-                self._tell(failure(error))
+            if self.is_first and not self._has_broadcast:
+                self._broadcast(error_to_json(error))
             raise
 
     def add(self, number: int) -> int:
-        """The sum over all ranks."""
+        """Return the sum over all ranks."""
         return self._reduce(number, dist.ReduceOp.SUM)
 
     def largest(self, number: int) -> int:
-        """The largest over all ranks."""
+        """Return the maximum over all ranks."""
         return self._reduce(number, dist.ReduceOp.MAX)
 
     def add_gradients(self, model: nn.Module, loss: float) -> float:
-        """Give every rank the sum of all gradients, and of the losses: in one exchange."""
+        """Replace the gradients of every rank by their sum; return the sum of the losses.
+
+        All gradients and the loss are exchanged as one flat tensor.
+        """
         if self.size == 1:
             return loss
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        parts = [torch.zeros_like(each) if each.grad is None else each.grad for each in parameters]
-        together = torch.cat([*(part.flatten() for part in parts), parts[0].new_tensor([loss])])
-        self._call(lambda: dist.all_reduce(together, dist.ReduceOp.SUM))
+        gradients = [
+            torch.zeros_like(each) if each.grad is None else each.grad for each in parameters
+        ]
+        loss_tensor = gradients[0].new_tensor([loss])
+        flat = torch.cat([*(gradient.flatten() for gradient in gradients), loss_tensor])
+        self._call(lambda: dist.all_reduce(flat, dist.ReduceOp.SUM))
         first = 0
         for parameter in parameters:
-            parameter.grad = together[first : first + parameter.numel()].view_as(parameter)
+            parameter.grad = flat[first : first + parameter.numel()].view_as(parameter)
             first += parameter.numel()
-        return together[-1].item()
+        return flat[-1].item()
 
-    def spread(self, model: nn.Module) -> None:
-        """Give every rank the weights of the first."""
+    def broadcast_weights(self, model: nn.Module) -> None:
+        """Copy the weights of the first rank to every rank."""
         for parameter in model.parameters() if self.size > 1 else ():
             tensor = parameter.detach()
             self._call(lambda tensor=tensor: dist.broadcast(tensor, src=0))  # type: ignore[misc]  # mypy cannot infer it
 
     def leave(self) -> None:
-        """Part in peace: wait for the others, so that none of them finds a closed door."""
+        """Wait for all ranks, then close the process group."""
         self.once(lambda: None, lambda value: None)
         if self.size > 1:
-            close()
+            close_process_group()
 
-    def _tell(self, answer: Any) -> Any:
-        """Send JSON from the first rank to all: its length, then itself."""
+    def _broadcast(self, message: Any) -> Any:
+        """Send JSON from the first rank to all: its length, then its bytes. No pickle is involved."""
         if self.size == 1:
             return None
-        group = self._patient if self._has_told else self._very_patient
-        self._has_told = True
-        content = torch.frombuffer(
-            bytearray(json.dumps(answer, default=plain).encode()), dtype=torch.uint8
-        )
+        group = self._validate_group if self._has_broadcast else self._prepare_group
+        self._has_broadcast = True
+        encoded = json.dumps(message, default=to_json_value).encode()
+        content = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
         length = torch.tensor([len(content)])
         self._call(lambda: dist.broadcast(length, src=0, group=group))
         if not self.is_first:
@@ -141,25 +155,28 @@ class Ranks:
         if self.size == 1:
             return number
         tensor = torch.tensor([number])
-        self._call(lambda: dist.all_reduce(tensor, operation, self._prompt))
+        self._call(lambda: dist.all_reduce(tensor, operation, self._step_group))
         return int(tensor.item())
 
     def _call(self, exchange: Callable[[], T]) -> T:
-        """An exchange with the others; if it fails, say who is silent."""
+        """Run an exchange with the other ranks; if it fails, raise RankError with the silent ranks."""
         try:
             return exchange()
         except RuntimeError as error:  # torch.distributed raises this and its children
             reason = first_line(error)
-            hint = f"; a step that takes over {self._seconds:.0f} seconds wants a larger {TIMEOUT}"
+            hint = ""
+            if "time" in reason.lower():  # timed out, timeout
+                hint = f"; if a step takes over {self._seconds:.0f} seconds, set a larger {TIMEOUT}"
             raise RankError(
-                f"rank {self.rank} of {self.size} lost contact{self._who_is_silent()}: {reason}. The same command goes on from the "
-                f"last checkpoint{hint if 'ime' in reason else ''}"
+                f"rank {self.rank} of {self.size} lost contact{self._describe_silent()}: {reason}. "
+                f"Run the same command to resume from the last checkpoint{hint}"
             ) from None
 
-    def _who_is_silent(self) -> str:
-        """Of the ranks that lost contact, those that do not report it as well: they are gone, or hang.
+    def _describe_silent(self) -> str:
+        """Return " with rank N" for the ranks that do not report a lost contact themselves.
 
-        The report goes through the store, which lives with the first rank: if that hangs, the store does.
+        Those have died or hang. The reports go through the store, which is in the first rank: if that
+        one hangs, the store does not answer, and rank 0 is named.
         """
         silent = [0]
 
@@ -180,50 +197,51 @@ class Ranks:
 ALONE = Ranks()
 
 
-def plain(value: Any) -> Any:
-    """What the first rank tells, as JSON has it."""
+def to_json_value(value: Any) -> Any:
+    """Convert what JSON does not know: dataclasses to objects, everything else to strings."""
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
-def failure(error: TransduceError) -> dict[str, list[Any]]:
-    """An error as the other ranks are told of it."""
+def error_to_json(error: TransduceError) -> dict[str, list[Any]]:
+    """Return the message in which an error is sent to the other ranks."""
     return {"error": [str(error), error.exit_code]}
 
 
-def told_error(message: str, exit_code: int) -> TransduceError:
-    """The error of the first rank, raised by another."""
+def error_from_json(message: str, exit_code: int) -> TransduceError:
+    """Return the error of the first rank, marked as reported."""
     error = TransduceError(message)
     error.exit_code, error.already_reported = exit_code, True
     return error
 
 
-def close() -> None:
-    """Let go of the connections; a process that ends with them open may be aborted by torch."""
+def close_process_group() -> None:
+    """Close the connections; torch may abort a process that ends with open ones."""
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
 def first_line(error: Exception) -> str:
-    """The first sentence of what torch says, without the place in its source."""
-    return (
-        re.sub(r"^\[\S+\] ", "", str(error).strip().split("\n")[0]).split(". ")[0][:200].rstrip(".")
-    )
+    """Return the first sentence of a torch error, without the location in its source."""
+    line = str(error).strip().split("\n")[0]
+    sentence = re.sub(r"^\[\S+\] ", "", line).split(". ")[0]
+    return sentence[:200].rstrip(".")
 
 
 def join() -> Ranks:
-    """The ranks that the environment names, as torchrun does: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT. None named: alone.
+    """Join the ranks named by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as set by torchrun.
 
-    After a restart torchrun keeps its store, and with it the addresses of ranks that are dead: names are told apart by the attempt.
+    Without these variables this process trains alone. After a restart torchrun keeps its store with
+    the addresses of dead ranks, so the keys get a prefix with the number of the attempt.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return ALONE
     if dist.is_initialized():
-        raise RankError("this process has joined other ranks already: one training at a time")
+        raise RankError("this process has already joined other ranks; run one training at a time")
     try:
-        seconds = float(os.environ.get(TIMEOUT, SECONDS))
+        seconds = float(os.environ.get(TIMEOUT, DEFAULT_TIMEOUT))
     except ValueError:
         raise ConfigError(
-            f"{TIMEOUT} is {os.environ[TIMEOUT]!r}: wanted a number of seconds"
+            f"{TIMEOUT} is {os.environ[TIMEOUT]!r}; expected a number of seconds"
         ) from None
     try:
         store, rank, size = next(rendezvous("env://", timeout=timedelta(seconds=seconds)))

@@ -6,22 +6,23 @@ from transduce.config import ModelConfig, TrainConfig
 
 
 def paper_peak(d_model: int, warmup_steps: int) -> float:
-    """The largest rate Eq. 3 reaches: (d_model * warmup_steps)^-0.5, at step warmup_steps."""
+    """Return the highest rate of Eq. 3: (d_model * warmup_steps)^-0.5, at step warmup_steps."""
     return float((d_model * warmup_steps) ** -0.5)
 
 
 def inverse_sqrt(step: int, peak: float, warmup_steps: int) -> float:
-    """Rise linearly to the peak over the warm-up, then fall with the inverse square root of the step.
+    """Return the rate: linear warm-up to the peak, then decay with the inverse square root.
 
-    Eq. 3 with the peak made explicit: d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5) is this with `paper_peak`.
+    Eq. 3 with the peak as a parameter. With `paper_peak` it is the paper's
+    d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
     """
     return peak * min(step / warmup_steps, math.sqrt(warmup_steps / step))
 
 
 def cosine(step: int, peak: float, warmup_steps: int, steps: int) -> float:
-    """Rise linearly to the peak over the warm-up, then fall to zero at the last step along a half cosine.
+    """Return the rate: linear warm-up to the peak, then half a cosine down to zero at the last step.
 
-    Departs: not in the paper; a short training ends lower with it (Loshchilov & Hutter 2017).
+    Departs: not in the paper; short trainings reach a lower loss with it (Loshchilov & Hutter 2017).
     """
     if step <= warmup_steps:
         return peak * step / warmup_steps
@@ -30,8 +31,13 @@ def cosine(step: int, peak: float, warmup_steps: int, steps: int) -> float:
 
 
 def learning_rate(step: int, train: TrainConfig, model: ModelConfig) -> float:
-    """The rate of a step, counted from 1."""
+    """Return the learning rate of a step; steps count from 1."""
     peak = train.learning_rate or paper_peak(model.d_model, train.warmup_steps)
     if train.schedule == "cosine":
         return cosine(step, peak, train.warmup_steps, train.steps)
     return inverse_sqrt(step, peak, train.warmup_steps)
+
+
+def peak_learning_rate(train: TrainConfig, model: ModelConfig) -> float:
+    """Return the highest learning rate of a training, reached at the end of the warm-up."""
+    return learning_rate(train.warmup_steps, train, model)

@@ -1,4 +1,4 @@
-"""Asking a training to stop: SIGINT, SIGTERM, and SIGUSR1, which batch systems send before they end a job."""
+"""Stop signals: SIGINT, SIGTERM, and SIGUSR1, which batch systems send before they end a job."""
 
 import contextlib
 import os
@@ -7,29 +7,31 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-from transduce.training.loop import Stop, never
+from transduce.training.loop import Stop, never_stop
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 @contextlib.contextmanager
-def listening() -> Iterator[Stop]:
-    """While this is open the first signal is remembered for the training to ask for; the second ends the process at once."""
-    if (
-        threading.current_thread() is not threading.main_thread()
-    ):  # only the main thread gets signals
-        yield never
+def catch_stop_signals() -> Iterator[Stop]:
+    """Catch stop signals and yield a function that returns the first one received, or None.
+
+    A second signal ends the process immediately. In other threads than the main one nothing is
+    caught, because Python delivers signals to the main thread only.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield never_stop
         return
-    asked: list[int] = []
+    received: list[int] = []
 
-    def remember(number: int, frame: FrameType | None) -> None:
-        if asked:
+    def handle(number: int, frame: FrameType | None) -> None:
+        if received:
             os._exit(128 + number)
-        asked.append(number)
+        received.append(number)
 
-    before = {number: signal.signal(number, remember) for number in SIGNALS}
+    previous = {number: signal.signal(number, handle) for number in SIGNALS}
     try:
-        yield lambda: asked[0] if asked else None
+        yield lambda: received[0] if received else None
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)

@@ -1,33 +1,38 @@
-"""`train --from MODEL`: a training that begins with the weights, the shape and the vocabulary of a finished model."""
+"""The model before the first step: new weights, or those of a finished model (`train --from`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from transduce.config import Layer, resolve
+import torch
+
+from transduce.config import Config, Layer, resolve
 from transduce.data.prepared import Vocabularies
 from transduce.errors import ConfigError
+from transduce.hardware import find_device
 from transduce.log import Log
+from transduce.model.weights import build, load_weights, weights_of
 from transduce.model_folder import MANIFEST, WEIGHTS, ModelFolder, find_model, load_model
 from transduce.presets import preset as preset_settings
 from transduce.storage import read_json
 from transduce.text.files import Fingerprint
+from transduce.training.step import Model
 
-# Settings that the weights and the pieces of a model do not depend on.
+# Settings that do not affect the weights or the vocabulary of a model.
 MAY_CHANGE = {"model.dropout", "model.window", "text.dropout", "text.languages"}
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """A finished model to begin with."""
+class StartModel:
+    """A finished model that a training continues from."""
 
     path: Path
     folder: ModelFolder
-    digest: str
+    digest: str  # SHA-256 of its weights
 
     @property
     def settings(self) -> Layer:
-        """Its shape and its pieces, as settings."""
+        """Its model shape and text settings."""
         config = self.folder.config
         return {
             "text": config.text.model_dump(exclude={"dropout"}),
@@ -36,46 +41,54 @@ class Start:
 
     @property
     def vocabularies(self) -> Vocabularies:
-        """Its pieces, of source and target."""
+        """Its vocabularies of source and target."""
         return Vocabularies(self.folder.source_vocabulary, self.folder.target_vocabulary)
 
-    def words_with(self, words: frozenset[str] | None) -> frozenset[str] | None:
-        """The words it knows and some more; none if either were too many to keep."""
+    def merge_words(self, words: frozenset[str] | None) -> frozenset[str] | None:
+        """Return the union of its words and `words`; None if either is None (too many to keep)."""
         own = self.folder.words
         return None if own is None or words is None else own | words
 
     def fingerprint(self) -> Fingerprint:
-        """What a run says about it."""
+        """Return its entry in the list of inputs of a run."""
         return [["from", str(self.path), self.digest]]
 
     def check(self, preset: str | None, settings: Sequence[Layer], log: Log) -> None:
-        """Say where the training starts; refuse settings that the model's weights or pieces cannot follow."""
+        """Raise ConfigError for settings that its weights or vocabulary do not allow."""
         shape: Layer = {"model": preset_settings(preset).get("model", {})} if preset else {}
-        config = resolve(self.settings, shape, *settings)
-        asked, own = config.model_dump(), self.folder.config.model_dump()
-        differ = [
-            f"{section}.{key} is {asked[section][key]}, but {self.path} has {value}"
+        requested = resolve(self.settings, shape, *settings).model_dump()
+        own = self.folder.config.model_dump()
+        conflicts = [
+            f"{section}.{key} is {requested[section][key]}, but {self.path} has {value}"
             for section in ("model", "text")
             for key, value in own[section].items()
-            if f"{section}.{key}" not in MAY_CHANGE and asked[section][key] != value
+            if f"{section}.{key}" not in MAY_CHANGE and requested[section][key] != value
         ]
-        if differ:
+        if conflicts:
             raise ConfigError(
-                f"{'; '.join(differ)}: a model that is trained further keeps its shape and its pieces"
+                f"{'; '.join(conflicts)}; --from keeps the shape and the vocabulary of the model"
             )
-        log(
-            f"starting from {self.path}: its weights, its shape and its {len(self.folder.source_vocabulary):,} pieces"
-        )
+        n_tokens = len(self.folder.source_vocabulary)
+        log(f"starting from {self.path}: its weights, shape and vocabulary ({n_tokens:,} tokens)")
 
 
-def open_start(path: str | Path | None, kind: str) -> Start | None:
-    """The model to begin with, if one is named; it must be of the kind that is trained."""
+def load_start_model(path: str | Path | None, kind: str) -> StartModel | None:
+    """Load the model of `--from`, if one is given; raise ConfigError if it is of another kind."""
     if path is None:
         return None
-    found = load_model(Path(path))
-    if found.config.model.kind != kind:
+    folder = load_model(Path(path))
+    if folder.config.model.kind != kind:
         raise ConfigError(
-            f"--from {path} has model.kind {found.config.model.kind!r}, and this trains {kind!r}"
+            f"--from {path} has model.kind {folder.config.model.kind!r}; expected {kind!r}"
         )
-    listed = read_json(find_model(Path(path)) / MANIFEST)["files"]  # which `load_model` has checked
-    return Start(Path(path), found, listed[WEIGHTS]["sha256"])
+    files = read_json(find_model(Path(path)) / MANIFEST)["files"]  # checked by `load_model`
+    return StartModel(Path(path), folder, files[WEIGHTS]["sha256"])
+
+
+def make_model(config: Config, start: StartModel | None = None) -> Model:
+    """Build the model: weights drawn from train.seed, or those of the start model."""
+    torch.manual_seed(config.train.seed)
+    model = build(config.model)
+    if start:
+        load_weights(model, weights_of(start.folder.model), start.path)
+    return model.to(find_device())

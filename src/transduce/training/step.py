@@ -1,8 +1,8 @@
-"""One step of training: gradients of some batches, one update of the weights (section 5.3)."""
+"""One optimizer step: the gradients of some batches, one update of the weights (section 5.3)."""
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from torch import nn
 
 from transduce.config import TrainConfig
 from transduce.data.batch import Batch
+from transduce.log import Log
 from transduce.model import LanguageModel, Transformer
 from transduce.training.distributed import ALONE, Ranks
 from transduce.training.loss import batch_loss
@@ -21,15 +22,15 @@ OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")
 Model = Transformer | LanguageModel
 
 
-class Stepped(NamedTuple):
-    """What a step did."""
+class StepResult(NamedTuple):
+    """Loss and size of a step."""
 
-    loss: float  # nats a token, with label smoothing; not a number if the step was not made
+    loss: float  # nats per token, with label smoothing; NaN if the weights were not updated
     n_tokens: int
 
 
 def make_optimizer(model: nn.Module) -> torch.optim.Adam:
-    """Adam with the paper's constants (section 5.3). All parameters in one pass; the rate is set before each step."""
+    """Return Adam with the paper's constants (section 5.3). `update` sets the learning rate."""
     return torch.optim.Adam(model.parameters(), betas=BETAS, eps=EPSILON, fused=True)
 
 
@@ -39,15 +40,17 @@ def update(
     batches: Sequence[Batch],
     rate: float,
     config: TrainConfig,
-    note: Callable[[str], None] = lambda text: None,
+    note: Log = lambda text: None,
     ranks: Ranks = ALONE,
-) -> Stepped:
-    """One step: gradients of all batches of all ranks, each summed loss divided by the tokens of the whole step.
+) -> StepResult:
+    """Make one optimizer step on the batches of all ranks.
 
-    If the loss or a gradient is not finite, nothing is changed and the loss is not a number.
+    Each summed loss is divided by the number of tokens of the whole step. If the loss or a gradient
+    is not finite, the weights stay unchanged and the returned loss is NaN.
     """
     n_tokens = ranks.add(sum(batch.n_tokens for batch in batches))
-    total = ranks.add_gradients(model, gradients(model, batches, n_tokens, config, note))
+    loss = add_gradients(model, batches, n_tokens, config, note)
+    total = ranks.add_gradients(model, loss)
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf)
     is_finite = math.isfinite(total) and bool(norm.isfinite())
     if is_finite:
@@ -55,39 +58,36 @@ def update(
             group["lr"] = rate
         optimizer.step()
     optimizer.zero_grad()
-    return Stepped(total if is_finite else math.nan, n_tokens)
+    return StepResult(total if is_finite else math.nan, n_tokens)
 
 
-def gradients(
-    model: Model,
-    batches: Sequence[Batch],
-    n_tokens: int,
-    config: TrainConfig,
-    note: Callable[[str], None],
+def add_gradients(
+    model: Model, batches: Sequence[Batch], n_tokens: int, config: TrainConfig, note: Log
 ) -> float:
-    """Add up the gradients of batches, as a part of a step of so many tokens; returns their part of the loss a token.
+    """Accumulate the gradients of batches; return their share of the loss per token.
 
-    If memory runs out, every batch is cut in two and all is made again: the same sums by smaller products, but for dropout, whose
-    masks fall otherwise.
+    `n_tokens` is the number of tokens of the whole step. If memory runs out, every batch is split in
+    two and all gradients are computed again. The sums are the same, except that dropout masks differ.
     """
-    random = torch.get_rng_state()
+    random_state = torch.get_rng_state()
     try:
         return sum(backward(model, batch, n_tokens, config) for batch in batches)
     except (RuntimeError, MemoryError) as error:
         model.zero_grad()
-        torch.set_rng_state(random)  # what follows must not depend on how far this came
+        torch.set_rng_state(random_state)  # the result must not depend on where memory ran out
         smaller = [half for batch in batches for half in halves(batch)]
         if not is_out_of_memory(error) or len(smaller) == len(batches):
             raise
         largest = max(batch.target_in.numel() for batch in smaller)
         note(
-            f"out of memory: the step is made of smaller batches, {largest:,} pieces each (a lower data.batch_tokens avoids this)"
+            f"out of memory: split the batches of this step, now {largest:,} tokens each; "
+            "set a lower data.batch_tokens to avoid this"
         )
-    return gradients(model, smaller, n_tokens, config, note)
+    return add_gradients(model, smaller, n_tokens, config, note)
 
 
 def backward(model: Model, batch: Batch, n_tokens: int, config: TrainConfig) -> float:
-    """Add the gradient of a batch to those that are there; returns its loss."""
+    """Accumulate the gradient of one batch; return its share of the loss per token."""
     with autocast(config, model.logit_weight.device):
         loss = batch_loss(model, batch, config.label_smoothing, config.consistency) / n_tokens
     loss.backward()  # type: ignore[no-untyped-call]  # torch's own
@@ -95,22 +95,21 @@ def backward(model: Model, batch: Batch, n_tokens: int, config: TrainConfig) -> 
 
 
 def seed_step(seed: int, step: int, rank: int) -> None:
-    """The random numbers of a step are a function of these three: nothing of them need be saved."""
+    """Seed the random numbers of a step. They depend on these values only and are never saved."""
     torch.manual_seed(int(np.random.SeedSequence([seed, step, rank]).generate_state(1)[0]))
 
 
 def halves(batch: Batch) -> list[Batch]:
-    """A batch as two of half as many rows; one of a single row stays."""
+    """Split a batch into two of half as many rows; a batch of one row is returned unchanged."""
     n_rows = len(batch.target_in)
     if n_rows == 1:
         return [batch]
-
-    parts = slice(0, n_rows // 2), slice(n_rows // 2, n_rows)
-    return [batch.each(lambda rows, part=part: rows[part]) for part in parts]  # type: ignore[misc]  # mypy cannot infer it
+    middle = n_rows // 2
+    return [batch.each(lambda rows: rows[:middle]), batch.each(lambda rows: rows[middle:])]
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether an error says that memory ran out."""
+    """Return whether an error of torch or Python means that memory ran out."""
     return isinstance(error, MemoryError) or any(
         words in str(error).lower() for words in OUT_OF_MEMORY
     )
@@ -119,7 +118,10 @@ def is_out_of_memory(error: Exception) -> bool:
 def autocast(
     config: TrainConfig, device: torch.device
 ) -> contextlib.AbstractContextManager[object]:
-    """Matrix products in bfloat16, if asked; weights and their updates stay float32."""
+    """Return the context of the forward pass: bfloat16 matrix products if configured.
+
+    The weights and their updates stay in float32.
+    """
     if config.precision == "bfloat16":
         return torch.autocast(device.type, torch.bfloat16)
     return contextlib.nullcontext()

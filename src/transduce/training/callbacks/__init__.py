@@ -1,1 +1,1 @@
-"""What happens while a model trains: one file per callback."""
+"""Training callbacks: the interface (base.py) and one module per callback."""

@@ -1,7 +1,8 @@
-"""The film of a training: at each validation what the model makes of one text, and where it looks; small enough to keep.
+"""The film of a training: at each validation, the output and the attention weights for one text.
 
-film.safetensors has in float16, for each frame and layer, `STEP.dec.0.cross.weights` [h, T, S] (of a language model self.weights),
-and in its metadata `transduce.film`, JSON: [{step, valid_loss, text, source, target, steps: [{chosen, top, entropy, rank}]}].
+film.safetensors holds, in float16, for each frame and layer `STEP.dec.0.cross.weights` [h, T, S];
+for a language model `self.weights` instead. Its metadata entry `transduce.film` is JSON:
+[{step, valid_loss, text, source, target, steps: [{chosen, top, entropy, rank}]}].
 """
 
 import json
@@ -19,94 +20,102 @@ from transduce.errors import TransduceError
 from transduce.inspection.describe import describe_steps
 from transduce.inspection.record import compute_logits, instrument
 from transduce.inspection.tree import search_with_tree
+from transduce.log import Log
 from transduce.model import Transformer
 from transduce.model.weights import shared_copy
 from transduce.model_folder import ModelFolder
 from transduce.storage import replace_file
 from transduce.text.normalize import normalize
 from transduce.text.vocabulary import EOS, SOS
+from transduce.training.callbacks.base import Callback, Validation
 from transduce.training.checkpoints import step_of
-from transduce.training.loop import Callback, Validation
 
-N_TOP = 5
-MOST_FRAMES = 120  # when there are more, every second one is dropped
-MOST_PIECES = 40  # of the text
+N_CANDIDATES = 5  # most probable tokens stored per time step
+MAX_FRAMES = 120  # a longer film loses every second frame
+MAX_TOKENS = 40  # of the text; the rest is cut off
 
 
-class Film:
-    """An observer that adds a frame at each validation, and tells another. It looks at a twin of the model: nothing changes."""
+class Film(Callback):
+    """Adds a frame to the film at each validation.
 
-    def __init__(self, observer: Callback, path: Path, folder: ModelFolder, text: str) -> None:
-        self._observer, self._path, self._folder, self._text = observer, path, folder, text
+    It runs a copy of the model that shares the weights: training is not affected. A frame that
+    cannot be made or written is reported to `note`, and training continues.
+    """
+
+    def __init__(self, path: Path, folder: ModelFolder, text: str, note: Log) -> None:
+        self._path, self._folder, self._text, self._note = path, folder, text, note
         self._frames: list[dict[str, Any]] = []
         self._tensors: dict[str, Tensor] = {}
-        self.on_note, self.on_step = observer.on_note, observer.on_step
 
     def on_start(self, saved: Path | None) -> None:
-        """Take up the frames that there are, up to the checkpoint; the others will be made again."""
-        self._observer.on_start(saved)
+        """Load the frames up to the checkpoint; later ones will be made again."""
         self._frames, self._tensors = load_film(self._path)
-        self._keep(
-            {frame["step"] for frame in self._frames if saved and frame["step"] <= step_of(saved)}
-        )
+        last_step = step_of(saved) if saved else 0
+        self._keep({frame["step"] for frame in self._frames if frame["step"] <= last_step})
 
     def on_validation(self, step: int, validation: Validation) -> None:
-        """Add a frame and write the file again, whole."""
-        self._observer.on_validation(step, validation)
+        """Add a frame and replace the file."""
         try:
-            frame, tensors = look(self._folder, self._text)
-            before = [each["step"] for each in self._frames if each["step"] < step]
-            self._keep(set(before[:: 2 if len(before) >= MOST_FRAMES else 1]))
+            frame, tensors = make_frame(self._folder, self._text)
+            earlier = [each["step"] for each in self._frames if each["step"] < step]
+            if len(earlier) >= MAX_FRAMES:
+                earlier = earlier[::2]
+            self._keep(set(earlier))
             self._frames.append({"step": step, "valid_loss": validation.loss, **frame})
             self._tensors |= {f"{step}.{name}": tensor for name, tensor in tensors.items()}
-            film = save(
-                self._tensors, {"transduce.film": json.dumps(self._frames, ensure_ascii=False)}
-            )
-            replace_file(self._path, film)
+            metadata = {"transduce.film": json.dumps(self._frames, ensure_ascii=False)}
+            replace_file(self._path, save(self._tensors, metadata))
         except (OSError, TransduceError) as error:
-            self.on_note(f"no film of step {step}: {error}; training goes on")
+            self._note(f"no film frame for step {step}: {error}; training continues")
 
-    def _keep(self, chosen: set[int]) -> None:
-        self._frames = [frame for frame in self._frames if frame["step"] in chosen]
+    def _keep(self, steps: set[int]) -> None:
+        self._frames = [frame for frame in self._frames if frame["step"] in steps]
         self._tensors = {
-            name: x for name, x in self._tensors.items() if int(name.partition(".")[0]) in chosen
+            name: tensor
+            for name, tensor in self._tensors.items()
+            if int(name.partition(".")[0]) in steps
         }
 
 
-def look(folder: ModelFolder, text: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """One frame: greedy search, then one pass in which the weights are kept."""
+def make_frame(folder: ModelFolder, text: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return one frame: its description and its attention weights by name.
+
+    A translator translates the text greedily; then one forward pass records the weights. A language
+    model reads the text itself.
+    """
     model = shared_copy(folder.model).eval()
     folder = replace(folder, model=model)
+    is_translator = isinstance(model, Transformer)
+    recorded = "cross.weights" if is_translator else "self.weights"
     tensors: dict[str, Tensor] = {}
 
-    def keep(name: str, value: Tensor) -> None:
-        if name.endswith("cross.weights" if isinstance(model, Transformer) else "self.weights"):
+    def record(name: str, value: Tensor) -> None:
+        if name.endswith(recorded):
             tensors[name] = value.half().cpu().contiguous()
 
-    target = folder.source_vocabulary.encode(normalize(text, folder.config.text.normalization))[
-        :MOST_PIECES
-    ]
+    normalized = normalize(text, folder.config.text.normalization)
+    ids = folder.source_vocabulary.encode(normalized)[:MAX_TOKENS]
     source: list[int] = []
+    target = ids
     if isinstance(model, Transformer):
-        source, (target, _) = (
-            [*target, EOS],
-            search_with_tree(Translator(folder), model, target, beam=1, edits=()),
-        )
-    instrument(model, (), keep)
+        source = [*ids, EOS]
+        target, _ = search_with_tree(Translator(folder), model, ids, beam=1, edits=())
+
+    instrument(model, (), record)
     with torch.inference_mode():
         logits = compute_logits(model, source, [SOS, *target]).float().cpu()
-    chosen = [*target, EOS if source else int(logits[-1].argmax())]
+    last = EOS if is_translator else int(logits[-1].argmax())
     frame = {
         "text": folder.target_vocabulary.decode(target),
         "source": [folder.source_vocabulary.token(i) for i in source],
         "target": [folder.target_vocabulary.token(i) for i in (SOS, *target)],
-        "steps": describe_steps(logits, chosen, folder.target_vocabulary, N_TOP),
+        "steps": describe_steps(logits, [*target, last], folder.target_vocabulary, N_CANDIDATES),
     }
     return frame, tensors
 
 
 def load_film(path: Path) -> tuple[list[dict[str, Any]], dict[str, Tensor]]:
-    """The frames of a file and their tensors; none if there is no such file, or it cannot be read."""
+    """Return the frames of a film and their tensors; both empty if it cannot be read."""
     try:
         with safe_open(str(path), "pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dictionary

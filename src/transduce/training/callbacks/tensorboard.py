@@ -1,4 +1,4 @@
-"""TensorBoard, if it is installed (the extra `tensorboard`): the numbers of a training under RUN/tensorboard."""
+"""TensorBoard logs of a training, if TensorBoard is installed (extra `tensorboard`)."""
 
 import contextlib
 from collections.abc import Mapping
@@ -6,49 +6,48 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from transduce.training.callbacks.base import Callback, StepMetrics, Validation
 from transduce.training.checkpoints import step_of
-from transduce.training.loop import Callback, StepRow, Validation
 
-STEPS_EACH = 10  # steps between two points of a curve
+LOG_EVERY = 10  # steps
 
 
-class Board:
-    """An observer that writes scalars and the watched text for TensorBoard, as long as that can be written, and tells another."""
+class TensorBoard(Callback):
+    """Writes scalars and the sample text for TensorBoard.
 
-    def __init__(self, observer: Callback, folder: Path) -> None:
-        self._observer, self._folder = observer, folder
-        self._writer: Any = None
-        self.on_note = observer.on_note
+    After the first I/O error it writes nothing more, without a message: metrics.jsonl is on the same
+    disk and reports the failure.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._writer: Any = None  # torch's SummaryWriter, which is not typed
 
     def on_start(self, saved: Path | None) -> None:
-        """Open the log; what was written after the checkpoint will be written again."""
+        """Open the log and drop the events after the checkpoint: they will be written again."""
         from torch.utils.tensorboard import SummaryWriter
 
-        self._observer.on_start(saved)
+        first_step = step_of(saved) + 1 if saved else 0
         with contextlib.suppress(OSError):
-            self._writer = SummaryWriter(
-                str(self._folder), purge_step=step_of(saved) + 1 if saved else 0
-            )
+            self._writer = SummaryWriter(str(self._folder), purge_step=first_step)
 
-    def on_step(self, row: StepRow) -> None:
-        """The loss, the rate and the speed of some steps."""
-        self._observer.on_step(row)
-        if row.step % STEPS_EACH == 0:
+    def on_step(self, metrics: StepMetrics) -> None:
+        """Write loss, learning rate and throughput of every `LOG_EVERY`-th step."""
+        if metrics.step % LOG_EVERY == 0:
             values = {
-                "loss": row.loss,
-                "rate": row.rate,
-                "tokens_per_second": row.n_tokens / row.seconds,
+                "train/loss": metrics.loss,
+                "train/rate": metrics.rate,
+                "train/tokens_per_second": metrics.n_tokens / metrics.seconds,
             }
-            self._write(row.step, {f"train/{name}": value for name, value in values.items()})
+            self._write(metrics.step, values)
 
     def on_validation(self, step: int, validation: Validation) -> None:
-        """The scores, and what the model makes of one text."""
-        self._observer.on_validation(step, validation)
+        """Write the scores and the sample text."""
         values = {"loss": validation.loss, **validation.scores}
         self._write(
             step,
             {f"valid/{name}": value for name, value in values.items()},
-            " -> ".join(validation.sample),
+            sample=" -> ".join(validation.sample),
         )
 
     def _write(self, step: int, values: Mapping[str, float], sample: str | None = None) -> None:
@@ -60,10 +59,10 @@ class Board:
             if sample is not None:
                 self._writer.add_text("valid/sample", sample, step)
                 self._writer.flush()
-        except OSError:  # a full disk: metrics.jsonl says so, and the training goes on
+        except OSError:
             self._writer = None
 
 
-def with_board(observer: Callback, folder: Path) -> Callback:
-    """An observer, and TensorBoard beside it where that is installed."""
-    return Board(observer, folder) if find_spec("tensorboard") else observer
+def tensorboard_if_installed(folder: Path) -> list[Callback]:
+    """Return a list with the TensorBoard callback, or an empty list if it is not installed."""
+    return [TensorBoard(folder)] if find_spec("tensorboard") else []

@@ -4,30 +4,37 @@ from pathlib import Path
 import pytest
 
 from transduce.config import Layer
+from transduce.data.prepared import describe_inputs, find_prepared, text_settings
 from transduce.errors import DataError
 from transduce.grammar import generate
 from transduce.text.corpus import Pair, PairList, open_pairs
-from transduce.training.prepare import Prepared, inputs_of, open_examples
-from transduce.training.prepare import prepare as prepare_pairs
+from transduce.training.batches import open_examples
+from transduce.training.tasks.pairs import PairsSetup, PairsTask
 
 PAIRS = list(generate("en-it", 300, seed=1))
 BLANK = [Pair("", "vuoto"), Pair("empty", " "), Pair("", "")]
 
 
 @pytest.fixture
-def prepare(tmp_path: Path) -> "partial[Prepared]":
+def prepare(tmp_path: Path) -> "partial[PairsSetup]":
     def call(
-        pairs, valid, preset, settings: list[Layer], say=lambda text: None, name="data"
-    ) -> Prepared:
-        given = PairList(valid) if valid is not None else None
-        return prepare_pairs(PairList(pairs), given, preset, settings, tmp_path / name, say)
+        pairs, valid, preset, settings: list[Layer], log=lambda text: None, name="data"
+    ) -> PairsSetup:
+        task = PairsTask(PairList(pairs), PairList(valid) if valid is not None else None)
+        layers, folder = [task.defaults, *settings], tmp_path / name
+        requested = text_settings(layers)
+        inputs = describe_inputs(requested, task.fingerprint())
+        manifest = find_prepared(folder, inputs)
+        manifest = manifest or task.encode(folder, inputs, requested, log)
+        return task.set_up(manifest, folder, preset, layers, log)
 
     return partial(call)
 
 
 def test_one_sentence_repeated_cannot_be_divided(prepare) -> None:
     with pytest.raises(
-        DataError, match="7 pairs with 1 different sources are too few to split some off"
+        DataError,
+        match="7 pairs with 1 different sources are too few to split off a validation set",
     ):
         prepare([Pair("a", "b")] * 7, None, None, [])
 
@@ -36,14 +43,14 @@ def test_one_sentence_repeated_cannot_be_divided(prepare) -> None:
 def test_nothing_to_learn_from_is_an_error(prepare, pairs: list[Pair]) -> None:
     with pytest.raises(
         DataError,
-        match=f"the pairs hold no pair to learn from: {len(pairs)} lines, all blank on a side",
+        match=f"no training pair; all of the {len(pairs)} lines are blank on at least one side",
     ):
         prepare(pairs, None, None, [])
 
 
 def test_nothing_to_validate_on_is_an_error(prepare) -> None:
     with pytest.raises(
-        DataError, match="the pairs hold no pair to validate on: all lines are blank on a side"
+        DataError, match="no validation pair; all lines are blank on at least one side"
     ):
         prepare(PAIRS, BLANK, None, [])
 
@@ -75,7 +82,7 @@ def test_validation_pairs_that_are_too_long_are_left_out_and_counted(prepare) ->
     said: list[str] = []
     valid = [*PAIRS[:5], Pair("word " * 3000, "parola " * 3000)]
     assert len(prepare(PAIRS, valid, None, [], said.append).valid_examples) == 5
-    assert "left out: 1 validation pairs longer than 256 pieces (data.max_length)" in said
+    assert "dropped: 1 validation pairs longer than 256 tokens (data.max_length)" in said
 
 
 def test_pairs_that_are_too_long_are_left_out_and_counted(prepare) -> None:
@@ -85,15 +92,15 @@ def test_pairs_that_are_too_long_are_left_out_and_counted(prepare) -> None:
     )
     assert 0 < prepared.n_pairs < 300
     assert (
-        f"left out: {300 - prepared.n_pairs} pairs longer than 10 pieces (data.max_length)" in said
+        f"dropped: {300 - prepared.n_pairs} pairs longer than 10 tokens (data.max_length)" in said
     )
-    assert "corpus: 300 pairs, 3 left out (blank on a side)" in said
+    assert "corpus: 300 pairs, 3 dropped (blank on one side)" in said
 
 
 def test_nothing_but_long_pairs_is_an_error(prepare) -> None:
     long = [Pair(f"{i} " + "word " * 300, "parola " * 300) for i in range(20)]
     with pytest.raises(
-        DataError, match=r"none of the pairs has 256 pieces or fewer: set a larger data\.max_length"
+        DataError, match=r"none of the pairs has 256 tokens or fewer; set a larger data\.max_length"
     ):
         prepare(long, None, None, [{"text": {"vocab_size": 290}}])
 
@@ -173,5 +180,5 @@ def test_other_sides_other_orders_and_other_fields_are_other_corpora(tmp_path: P
         open_pairs(pairs=[table], fields=("a", "b")),
         open_pairs(pairs=[table], fields=("b", "a")),
     ]
-    inputs = [inputs_of(pairs, None, []) for pairs in given]
+    inputs = [describe_inputs(text_settings([]), PairsTask(each).fingerprint()) for each in given]
     assert all(inputs.count(each) == 1 for each in inputs)

@@ -37,7 +37,7 @@ def test_from_a_text_to_a_language_model_that_writes(
     assert (code, out) == (0, "")
     for said in (
         "text: 1 document,",
-        "char pieces",
+        "char tokens",
         "validation: the last",
         "perplexity",
         "bits per byte",

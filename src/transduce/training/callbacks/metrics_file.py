@@ -1,0 +1,76 @@
+"""metrics.jsonl: one JSON object per line, for every 50th step and for every validation."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from transduce.training.callbacks.base import Callback, StepMetrics, Validation
+from transduce.training.callbacks.optional_writes import OptionalWrites
+from transduce.training.callbacks.recent import RecentSteps
+from transduce.training.checkpoints import step_of
+
+LOG_EVERY = 50  # steps
+
+
+class MetricsFile(Callback):
+    """Appends rows to metrics.jsonl. Losses and speeds are means over the last steps."""
+
+    def __init__(
+        self, path: Path, n_steps: int, writes: OptionalWrites, log_every: int = LOG_EVERY
+    ) -> None:
+        self._path, self._n_steps, self._log_every = path, n_steps, log_every
+        self._writes = writes
+        self._recent = RecentSteps()
+        self._started = time.monotonic()
+
+    def on_start(self, saved: Path | None) -> None:
+        """Remove the rows after the checkpoint: they will be written again."""
+        remove_rows_after(self._path, step_of(saved) if saved else 0)
+
+    def on_step(self, metrics: StepMetrics) -> None:
+        """Write a row for every `log_every`-th step and for the last one."""
+        self._recent.append(metrics)
+        if metrics.step % self._log_every == 0 or metrics.step == self._n_steps:
+            self._append(
+                step=metrics.step,
+                epoch=metrics.epoch,
+                loss=self._recent.loss,
+                rate=metrics.rate,
+                tokens_per_second=self._recent.tokens_per_second,
+            )
+
+    def on_validation(self, step: int, validation: Validation) -> None:
+        """Write a row with the scores of a validation."""
+        scores = {
+            f"valid_{name.lower().replace(' ', '_')}": value
+            for name, value in validation.scores.items()
+        }
+        self._append(
+            step=step,
+            valid_loss=validation.loss,
+            **scores,
+            signature=validation.signature,
+            sample=validation.sample,
+            hardest=validation.hardest,
+            lengths=validation.lengths,
+        )
+
+    def _append(self, **row: Any) -> None:
+        line = json.dumps({**row, "seconds": round(time.monotonic() - self._started, 3)}) + "\n"
+
+        def append() -> None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(line)
+
+        self._writes.attempt(str(self._path), append)
+
+
+def remove_rows_after(path: Path, step: int) -> None:
+    """Remove the rows of later steps from metrics.jsonl, and an incomplete last row."""
+    if not path.is_file():
+        return
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    complete = [line for line in lines if line.endswith("\n")]
+    kept = [line for line in complete if json.loads(line)["step"] <= step]
+    path.write_text("".join(kept), encoding="utf-8")

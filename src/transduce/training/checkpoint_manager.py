@@ -1,0 +1,152 @@
+"""Saving a training while it runs, and restoring it from its checkpoints."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from transduce.config import ModelConfig, TrainConfig
+from transduce.errors import DivergedError, StorageError
+from transduce.log import Log
+from transduce.training.checkpoints import (
+    TrainingState,
+    load_checkpoint,
+    newest_intact,
+    save_best,
+    save_checkpoint,
+)
+from transduce.training.distributed import Ranks
+from transduce.training.schedule import peak_learning_rate
+from transduce.training.step import Model
+
+MAX_ROLLBACKS = 2
+ROLLBACK_RATE_FACTOR = 0.5  # the learning rate is multiplied by it at each rollback
+MAX_FAILED_SAVES = 5
+RETRY_AFTER = 50  # steps between a failed save and the next attempt
+
+
+@dataclass(slots=True)
+class CheckpointManager:
+    """Writes the checkpoints of a training and restores it from them.
+
+    With several ranks all of them hold a manager; only the first one writes. Messages for the user
+    go to `note`.
+    """
+
+    folder: Path
+    model: Model
+    optimizer: torch.optim.Optimizer
+    config: TrainConfig
+    note: Log
+    ranks: Ranks
+    n_failed: int = 0
+    retry_at: int | None = None
+
+    def find_newest(self) -> Path | None:
+        """Return the newest intact checkpoint, the same one on every rank, or None."""
+        saved, notes = self._newest_intact()
+        for note in notes:
+            self.note(note)
+        return saved
+
+    def restore(self, saved: Path | None) -> TrainingState:
+        """Load a checkpoint into model and optimizer and return its state; None: start at step 0."""
+        n_ranks, precision = self.ranks.size, self.config.precision
+        if saved is None:
+            return TrainingState(n_ranks=n_ranks, precision=precision)
+        state = load_checkpoint(saved, self.model, self.optimizer)
+        if state.n_ranks != n_ranks:
+            self.note(
+                f"until step {state.step} this run used {state.n_ranks} processes, now {n_ranks}; "
+                "the order of the batches stays the same, "
+                "but the weights will not be bit-identical"
+            )
+        if state.precision != precision:
+            self.note(
+                f"until step {state.step} this run used {state.precision} matrix products, "
+                f"now {precision}"
+            )
+        return replace(state, n_ranks=n_ranks, precision=precision)
+
+    def should_retry(self, step: int) -> bool:
+        """Return whether it is time to retry a checkpoint that could not be written."""
+        return self.retry_at is not None and step >= self.retry_at
+
+    def save(self, state: TrainingState, *, required: bool) -> None:
+        """Write a checkpoint.
+
+        A required checkpoint raises StorageError if it cannot be written, and every rank waits for
+        it. Otherwise a failure is noted and retried later, at most `MAX_FAILED_SAVES` times.
+        """
+        if required:
+            self.ranks.once(lambda: self._write(state, required=True), lambda values: None)
+        elif self.ranks.is_first:
+            self._write(state, required=False)
+
+    def _write(self, state: TrainingState, *, required: bool) -> None:
+        try:
+            save_checkpoint(
+                self.folder,
+                state,
+                self.model,
+                self.optimizer,
+                every=self.config.save_every,
+                keep=self.config.average_last,
+            )
+        except StorageError as error:
+            self.n_failed += 1
+            if required or self.n_failed > MAX_FAILED_SAVES:
+                raise
+            self.retry_at = state.step + RETRY_AFTER
+            self.note(
+                f"{error}. The previous checkpoint is kept, training continues, "
+                f"next attempt in {RETRY_AFTER} steps"
+            )
+        else:
+            self.n_failed, self.retry_at = 0, None
+
+    def save_best(self, state: TrainingState) -> None:
+        """Write the best weights so far; if the disk is full, note it and continue."""
+        if not self.ranks.is_first:
+            return
+        try:
+            save_best(self.folder, state, self.model)
+        except StorageError as error:
+            self.note(f"{error}. The previous best weights are kept, training continues")
+
+    def roll_back(self, state: TrainingState, step: int, what: str) -> TrainingState:
+        """Return to the last checkpoint with a lower learning rate, because `what` is not finite.
+
+        Raise DivergedError if there is no checkpoint or the limit of rollbacks is reached.
+        """
+        saved, _ = self._newest_intact()
+        if saved is None or state.n_rollbacks >= MAX_ROLLBACKS:
+            raise diverged(step, what, saved, self.config, self.model.config)
+        restored = load_checkpoint(saved, self.model, self.optimizer)
+        n_rollbacks = state.n_rollbacks + 1
+        factor = ROLLBACK_RATE_FACTOR**n_rollbacks
+        self.note(
+            f"step {step}: {what} became NaN or infinite; "
+            f"back to {saved.name} with {factor:g} times the learning rate"
+        )
+        return replace(
+            restored, n_rollbacks=n_rollbacks, n_ranks=state.n_ranks, precision=state.precision
+        )
+
+    def _newest_intact(self) -> tuple[Path | None, list[str]]:
+        return self.ranks.once(
+            lambda: newest_intact(self.folder),
+            lambda values: (values[0] and Path(values[0]), values[1]),
+        )
+
+
+def diverged(
+    step: int, what: str, saved: Path | None, config: TrainConfig, model: ModelConfig
+) -> DivergedError:
+    """Return the error of a training that diverged, with settings to try."""
+    kept = f"the last checkpoint, {saved.name}, is kept" if saved else "there is no checkpoint yet"
+    return DivergedError(
+        f"step {step}: {what} became NaN or infinite ({kept}); "
+        f"try a lower train.learning_rate (now {peak_learning_rate(config, model):.2g} at its peak), "
+        f"a larger train.warmup_steps (now {config.warmup_steps}) or model.norm=pre"
+    )

@@ -1,0 +1,1 @@
+"""What a training learns from: sentence pairs (pairs.py) or running text (text.py)."""
