@@ -58,12 +58,12 @@ def test_a_beam_helps_in_full_if_a_coin_would_not_gain_as_much(
 ) -> None:
     exact = {1: [False] * gained + [True] * lost, 8: [True] * gained + [False] * lost}
 
-    def searched(
+    def search_with(
         translator: object, pairs: object, beam: int
     ) -> tuple[float, float, float, list[bool]]:
         return 0.1 * (beam > 1), 0.5, 0.5, exact[beam]
 
-    monkeypatch.setattr(import_module("transduce.claims.beam"), "searched", searched)
+    monkeypatch.setattr(import_module("transduce.claims.beam"), "search_with", search_with)
     assert claims()["beam"].run(untrained, widths=(1, 8)).verdict == verdict
 
 
@@ -84,11 +84,13 @@ def test_what_more_training_brings_back_was_not_lost(
     lab: Lab,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def recalled(model: object, n: int, steps: int, rate: float) -> float:
+    def train_to_repeat(model: object, n: int, steps: int, rate: float) -> float:
         is_lstm = type(model).__name__ == "Seq2Seq"
         return 1.0 if not is_lstm else near if n == 2 else far if steps == 500 else far_in_the_end
 
-    monkeypatch.setattr(import_module("transduce.claims.recall"), "recalled", recalled)
+    monkeypatch.setattr(
+        import_module("transduce.claims.recall"), "train_to_repeat", train_to_repeat
+    )
     assert claims()["recall"].run(lab, lengths=(2, 16)).verdict == verdict
 
 
@@ -109,7 +111,7 @@ def test_where_the_control_has_not_learnt_the_rate_may_be_the_trouble(
     result = claims()["warmup"].run(untrained)
     assert result.verdict == IN_PART
     assert result.control.endswith(
-        "(2% exact): it has not learnt, so the rate itself may be too high."
+        "(2% exact): it has not learned, so the rate itself may be too high."
     )
 
 
@@ -204,7 +206,7 @@ def test_dropout_and_smoothing_are_judged_apart(lab: Lab, monkeypatch: pytest.Mo
 
 
 SLOW: dict[str, tuple[dict[str, Any], str]] = {  # the cause taken away, and the verdict
-    "resolution": ({"wanted": (1,)}, REFUTED),
+    "resolution": ({"offsets": (1,)}, REFUTED),
     "positions": ({"sinusoidal": False, "seeds": (1, 2)}, REFUTED),
     "key_size": ({"sizes": (8,), "seeds": (1, 2)}, INCONCLUSIVE),
     "depth_width": ({"is_size_changed": False, "seeds": (1, 2)}, INCONCLUSIVE),

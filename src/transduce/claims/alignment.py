@@ -1,4 +1,4 @@
-"""Cross-attention aligns: the word that is being written looks at the word it translates."""
+"""Cross-attention aligns: the word being written attends to the word it translates."""
 
 from transduce.claims.claim import Result, bars, conclude, judge
 from transduce.claims.lab import Lab, grammar_pairs, mean, record_each
@@ -9,7 +9,10 @@ GOOD, BETTER = 0.8, 0.1  # share of words, and how much above a guess by place
 
 
 def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
-    """Each head's largest weight at each step against the grammar's own alignment; `shift` looks at a later step instead."""
+    """Compare the most attended source word of each head with the alignment of the grammar.
+
+    `shift` reads the attention of a later step, which removes the cause.
+    """
     translator = lab.grammar_translator
     pairs = grammar_pairs(n_sentences)
     examples = encode_pairs(pairs, translator.source_vocabulary, translator.target_vocabulary)
@@ -22,7 +25,7 @@ def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
         gold = set(pair.alignment)
         for t, j in enumerate(target):
             if (t and target[t - 1] == j) or j not in {to for _, to in gold}:
-                continue  # only a word's first piece, and only words that translate one
+                continue  # only a word's first token, and only words that translate one
             guess = round(j * source[-1] / max(1, target[-1]))
             hits.setdefault("the same place (control)", []).append((guess, j) in gold)
             for at in (name for name in found if name.endswith(".cross.weights")):
@@ -44,14 +47,18 @@ def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
     ]
     return conclude(
         judge(control < 1 - BETTER, chosen > enough, marks[best] > enough),
-        f"In the layer whose weights this program takes as alignment ({aligns}) the most attended source word is the "
-        f"right one for {chosen:.0%} of {len(hits[best])} target words; the best, {best}, has {marks[best]:.0%}, the "
-        f"worst, {min(marks, key=marks.__getitem__)}, {min(marks.values()):.0%}. Not every head aligns.",
+        f"In the layer whose weights this program takes as alignment ({aligns}) the most attended "
+        "source word is the "
+        f"right one for {chosen:.0%} of {len(hits[best])} target words; the best, {best}, has "
+        f"{marks[best]:.0%}, the "
+        f"worst, {min(marks, key=marks.__getitem__)}, {min(marks.values()):.0%}. Not every head "
+        "aligns.",
         f"Guessing the word at the same place of the sentence is right for {control:.0%}.",
         ("looked at most", "right source word"),
         [*marks.items(), ("the word at the same place (control)", control)],
         bars(
-            "Share of target words whose right source word is found (layer.head; m: heads averaged; place: control)",
+            "Share of target words whose right source word is found (layer.head; m: heads "
+            "averaged; place: control)",
             [*short, "place"],
             {"": [*marks.values(), control]},
         ),

@@ -14,7 +14,10 @@ RECIPE = {"schedule": "inverse_sqrt", "learning_rate": 0.006, "steps": 240}
 
 
 def run(lab: Lab, *, averaged: bool = True, seeds: tuple[int, ...] = SEEDS) -> Result:
-    """The last five checkpoints while the rate is high: each by itself, and their average; and of different trainings."""
+    """Evaluate the last five checkpoints, while the rate is high, and their average.
+
+    The control averages checkpoints of different trainings.
+    """
     trained = [lab.train(recipe=RECIPE, seed=seed, keep_every=EVERY) for seed in seeds]
     model = copy.deepcopy(trained[0].translator.model)
 
@@ -36,11 +39,15 @@ def run(lab: Lab, *, averaged: bool = True, seeds: tuple[int, ...] = SEEDS) -> R
     losses = {"mean loss of the five": means, "loss of their averaged weights": together}
     return conclude(
         judge(mixed > 2 * mean(together), beats_mean == len(seeds), beats_last == len(seeds)),
-        f"The averaged weights of the last {LAST} checkpoints are better than the last one in {beats_last} of "
-        f"{len(seeds)} trainings and better than the mean loss of the {LAST} in {beats_mean}: {mean(together):.3f} "
-        f"against {mean([each[-1] for each in singles]):.3f} and {mean(means):.3f}; the best single one has "
+        f"The averaged weights of the last {LAST} checkpoints are better than the last one in "
+        f"{beats_last} of "
+        f"{len(seeds)} trainings and better than the mean loss of the {LAST} in {beats_mean}: "
+        f"{mean(together):.3f} "
+        f"against {mean([each[-1] for each in singles]):.3f} and {mean(means):.3f}; the best "
+        "single one has "
         f"{mean([min(each) for each in singles]):.3f} on average.",
-        f"Averaging models of different trainings gives {mixed:.2f}: averaging by itself does no good, "
+        f"Averaging models of different trainings gives {mixed:.2f}: averaging by itself does no "
+        "good, "
         "checkpoints of one training lie close together.",
         ("training", *(f"checkpoint {i + 1}" for i in range(LAST)), "their averaged weights"),
         [*rows, ("different seeds (control)", *[""] * LAST, mixed)],

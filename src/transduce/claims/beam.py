@@ -9,12 +9,15 @@ from transduce.decode.translator import Translator
 from transduce.text.corpus import Pair
 
 WIDTHS = (1, 2, 4, 8)
-CHANCE = 0.05  # that a coin decides as often for the wider beam, over the sentences only one of two searches has right
+SIGNIFICANCE_LEVEL = 0.05  # of the sign test, over sentences that only one search has correct
 HALF_TRAINED = {"steps": 130, "warmup_steps": 60}
 
 
 def run(lab: Lab, *, widths: tuple[int, ...] = WIDTHS, n_sentences: int = 150) -> Result:
-    """A half-trained small model, which is unsure, and a finished one: what does a wider search find, and is it right?"""
+    """Search with wider beams: are the translations scored higher, and are they correct?
+
+    Examines a half-trained small model, which is unsure, and a finished one.
+    """
     young = lab.train(recipe=HALF_TRAINED).translator
     students = {
         "half-trained small model": (
@@ -24,7 +27,8 @@ def run(lab: Lab, *, widths: tuple[int, ...] = WIDTHS, n_sentences: int = 150) -
         "finished model": (lab.grammar_translator, grammar_pairs(n_sentences)),
     }
     found = {
-        name: [searched(*student, width) for width in widths] for name, student in students.items()
+        name: [search_with(*student, width) for width in widths]
+        for name, student in students.items()
     }
     greedy, wide = (found["half-trained small model"][i][3] for i in (0, -1))
     gained, lost = (
@@ -43,18 +47,24 @@ def run(lab: Lab, *, widths: tuple[int, ...] = WIDTHS, n_sentences: int = 150) -
     first, last = found["half-trained small model"][0], found["half-trained small model"][-1]
     finds, helps = (
         max(row[0] for row in found["half-trained small model"]) > 0.02,
-        by_chance(gained, lost) < CHANCE,
+        sign_test(gained, lost) < SIGNIFICANCE_LEVEL,
     )
     return conclude(
         judge(first[0] == 0, finds, helps),  # beam 1 must be greedy search itself
-        f"For a half-trained model beam {widths[-1]} finds a translation the model itself scores higher than the "
-        f"greedy one in {last[0]:.0%} of sentences: errors of the search, not of the model. Exact translations go from "
+        f"For a half-trained model beam {widths[-1]} finds a translation the model itself scores "
+        "higher than the "
+        f"greedy one in {last[0]:.0%} of sentences: errors of the search, not of the model. Exact "
+        "translations go from "
         f"{first[2]:.1%} to {last[2]:.1%}, {gained} sentences gained and {lost} lost: "
-        f"{'clearly more' if helps else 'not clearly more'}. With the finished model there is next to nothing to gain: a "
+        f"{'clearly more' if helps else 'not clearly more'}. With the finished model there is next "
+        "to nothing to gain: a "
         f"higher score in {found['finished model'][-1][0]:.0%}, exact "
-        f"{', '.join(f'{row[2]:.1%}' for row in found['finished model'])} with beams of {', '.join(map(str, widths))}.",
-        f"Beam 1 is greedy search: it finds something better in {first[0]:.0%}. In {last[1]:.0%} of sentences the "
-        "right translation scores lower than what was found: errors of the model, which no search repairs.",
+        f"{', '.join(f'{row[2]:.1%}' for row in found['finished model'])} with beams of "
+        f"{', '.join(map(str, widths))}.",
+        f"Beam 1 is greedy search: it finds something better in {first[0]:.0%}. In {last[1]:.0%} "
+        "of sentences the "
+        "right translation scores lower than what was found: errors of the model, which no search "
+        "repairs.",
         ("search", "scored higher than greedy", "right one scored lower", "exact"),
         rows,
         *[
@@ -68,10 +78,14 @@ def run(lab: Lab, *, widths: tuple[int, ...] = WIDTHS, n_sentences: int = 150) -
     )
 
 
-def searched(
+def search_with(
     translator: Translator, pairs: list[Pair], beam: int
 ) -> tuple[float, float, float, list[bool]]:
-    """The share scored higher than the greedy translation, where the reference scores lower, of exact ones, and which those are."""
+    """Translate with a beam. Return three shares, and which translations are exact.
+
+    The shares of sentences: scored higher than the greedy translation; scored higher than the
+    reference; exact.
+    """
     texts = [pair.source for pair in pairs]
     greedy, found = (translator.translate(texts, beam=width) for width in (1, beam))
     references = translator.score([(pair.source, pair.target) for pair in pairs])
@@ -81,7 +95,7 @@ def searched(
     return better / len(pairs), wrong / len(pairs), sum(exact) / len(pairs), exact
 
 
-def by_chance(gained: int, lost: int) -> float:
-    """The sign test: how likely a fair coin gives at least so many gains."""
+def sign_test(gained: int, lost: int) -> float:
+    """Return the probability that a fair coin gives at least this many gains."""
     n = gained + lost
     return sum(math.comb(n, k) for k in range(gained, n + 1)) / 2**n

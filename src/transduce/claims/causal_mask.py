@@ -1,4 +1,4 @@
-"""What stands later is not seen: the decoder's mask leaks nothing."""
+"""The mask of the decoder leaks nothing: no position depends on a later one."""
 
 import torch
 from torch import Tensor
@@ -14,16 +14,18 @@ SEEN = 1e-3  # what the control must see at least
 
 
 def run(lab: Lab, *, mask: bool = True, control_mask: bool = False) -> Result:
-    """Exchange one target piece after the other and look at the logits before it; and ask the gradient."""
+    """Exchange each target token in turn; compare the logits before it, and the gradient."""
     (change, gradient, by_place), (control_change, control_gradient, control_by_place) = (
-        leaks(lab.translator.model, has_mask) for has_mask in (mask, control_mask)
+        measure_leaks(lab.translator.model, has_mask) for has_mask in (mask, control_mask)
     )
     title = "Largest change of earlier logits, by the place that was exchanged"
     return conclude(
         judge(min(control_change, control_gradient) > SEEN, change == gradient == 0),
-        f"Another piece at any of {LENGTH - 1} places changes the logits before it by {change:.2g}"
-        f"{', bit for bit nothing' if change == 0 else ''}, and the gradient from an earlier answer to it is {gradient:.2g}.",
-        f"Without the mask the same change is seen: {control_change:.2g} in the logits, gradient {control_gradient:.2g}.",
+        f"Another token at any of {LENGTH - 1} places changes the logits before it by {change:.2g}"
+        f"{', bit for bit nothing' if change == 0 else ''}, and the gradient from an earlier "
+        f"answer to it is {gradient:.2g}.",
+        f"Without the mask the same change is seen: {control_change:.2g} in the logits, gradient "
+        f"{control_gradient:.2g}.",
         (
             "decoder",
             "largest change of an earlier logit",
@@ -37,13 +39,17 @@ def run(lab: Lab, *, mask: bool = True, control_mask: bool = False) -> Result:
     )
 
 
-def leaks(model: Transformer, has_mask: bool) -> tuple[float, float, list[float]]:
-    """The largest change and the largest gradient from a later place to an earlier answer, and the changes by place."""
+def measure_leaks(model: Transformer, has_mask: bool) -> tuple[float, float, list[float]]:
+    """Measure the influence of later positions on earlier answers.
+
+    Return the largest change of an earlier logit, the largest gradient, and the changes by
+    position.
+    """
     model = shared_copy(model)
     instrument(model, [] if has_mask else [{"op": "no_mask"}], None)
     random = torch.Generator().manual_seed(1)
-    n_pieces = len(model.logit_weight)
-    source, target = (torch.randint(4, n_pieces, (1, LENGTH), generator=random) for _ in range(2))
+    n_tokens = len(model.logit_weight)
+    source, target = (torch.randint(4, n_tokens, (1, LENGTH), generator=random) for _ in range(2))
     read: list[Tensor] = []
 
     def keep(module: torch.nn.Module, given: object, out: Tensor) -> Tensor:
@@ -67,7 +73,7 @@ def leaks(model: Transformer, has_mask: bool) -> tuple[float, float, list[float]
     with torch.inference_mode():
         for j in range(1, LENGTH):
             other = target.clone()
-            other[0, j] = 4 + (target[0, j] - 3) % (n_pieces - 4)
+            other[0, j] = 4 + (target[0, j] - 3) % (n_tokens - 4)
             changed = model.logits(model.decode(other, cache)[0]) - model.logits(
                 model.decode(target, cache)[0]
             )

@@ -1,4 +1,4 @@
-"""The next word is the one whose vector is closest: by dot product, and is that the nearest?"""
+"""The next word is the closest one: by dot product, and also by distance or angle?"""
 
 import torch
 from torch.nn import functional as F
@@ -8,7 +8,7 @@ from transduce.claims.lab import Lab, record_each
 
 
 def run(lab: Lab, *, shared: bool = True, n_sentences: int = 60) -> Result:
-    """The decoder's last vector against all word vectors: which of dot product, distance and angle finds what is written?"""
+    """Compare the last vector of the decoder with all word vectors, by three measures."""
     model, examples = lab.translator.model, lab.own_translations(n_sentences)
     table = model.logit_weight.detach()
     last = model.config.n_layers - 1
@@ -26,17 +26,19 @@ def run(lab: Lab, *, shared: bool = True, n_sentences: int = 60) -> Result:
             "smallest angle": (F.normalize(vectors, dim=-1) @ F.normalize(table, dim=-1).T).argmax(
                 dim=1
             ),
-            "piece of the step before (control)": torch.roll(written, 1),
+            "token of the step before (control)": torch.roll(written, 1),
         }
     shares = {name: (found == written).float().mean().item() for name, found in by.items()}
     dot, distance, angle, control = shares.values()
     labels = ["dot product", "distance", "angle", "step before"]
     return conclude(
         judge(control < 0.5, dot == 1, dot == 1 and min(distance, angle) > 0.99),
-        f"The piece that is written has the largest dot product with the decoder's vector in {dot:.0%} of "
-        f"{len(written)} steps, for the scores are these products. It is the nearest by distance in "
+        "The token that is written has the largest dot product with the decoder's vector in "
+        f"{dot:.0%} of "
+        f"{len(written)} steps, for the scores are these products. It is the nearest by distance "
+        "in "
         f"{distance:.0%} and by angle in {angle:.0%}.",
-        f"The piece of the step before is what the model writes in {control:.0%}.",
+        f"The token of the step before is what the model writes in {control:.0%}.",
         ("chosen by", "is what the model writes"),
         list(shares.items()),
         bars(

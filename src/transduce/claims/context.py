@@ -1,4 +1,4 @@
-"""A word alone has not enough meaning: its vector takes in its neighbours."""
+"""A word alone lacks meaning: its vector depends on its neighbors."""
 
 import itertools
 from collections.abc import Sequence
@@ -19,35 +19,41 @@ ADJECTIVES = ("red", "new", "white", "small", "expensive")
 
 
 def run(lab: Lab, *, attention: bool = True, n_nouns: int = 24) -> Result:
-    """The vector of "red" in "I see the red ...": how far do nouns move it, and does it tell whether the noun is a "la"?"""
+    """Measure how much the noun changes the vector of "red" in "I see the red ...".
+
+    And whether the vector of the adjective says if the noun is feminine in Italian.
+    """
     here, control = (
-        measured(lab, [] if has_it else mute_all(lab), n_nouns) for has_it in (attention, False)
+        measure(lab, [] if has_it else mute_all(lab), n_nouns) for has_it in (attention, False)
     )
-    (cosines, told), (control_cosines, control_told) = here, control
+    (cosines, accuracy), (control_cosines, control_accuracy) = here, control
     n_layers = len(cosines) - 1
     labels = ["embedding", *(str(i + 1) for i in range(n_layers))]
-    shown = {"cosine of two vectors": cosines, "gender of the noun told": told}
+    shown = {"cosine of two vectors": cosines, "gender of the noun found": accuracy}
     return conclude(
-        judge(control_cosines[-1] > 0.9999, cosines[-1] < 0.99, told[-1] > 0.8),
-        f"Before the first layer an adjective has one vector, whatever follows. After layer {n_layers} the cosine "
-        f"of two of its vectors is {cosines[-1]:.2f} on average, and whether the noun after it is feminine in "
-        f"Italian can be told from the adjective's vector for {told[-1]:.0%} of new nouns.",
-        f"With all heads of the encoder muted the vectors stay the same (cosine {control_cosines[-1]:.2f}) and "
-        f"tell {control_told[-1]:.0%}, which is guessing.",
+        judge(control_cosines[-1] > 0.9999, cosines[-1] < 0.99, accuracy[-1] > 0.8),
+        "Before the first layer an adjective has one vector, whatever follows. After layer "
+        f"{n_layers} the cosine "
+        f"of two of its vectors is {cosines[-1]:.2f} on average, and whether the noun after it is "
+        "feminine in "
+        f"Italian can be read from the adjective's vector for {accuracy[-1]:.0%} of new nouns.",
+        "With all heads of the encoder muted the vectors stay the same (cosine "
+        f"{control_cosines[-1]:.2f}) and "
+        f"tell {control_accuracy[-1]:.0%}, which is guessing.",
         (
             "after layer",
             "cosine of two vectors of one word",
-            "gender of the noun told",
+            "gender of the noun found",
             "cosine, heads muted (control)",
-            "gender told, heads muted",
+            "gender found, heads muted",
         ),
-        [*zip(labels, cosines, told, control_cosines, control_told, strict=True)],
+        [*zip(labels, cosines, accuracy, control_cosines, control_accuracy, strict=True)],
         bars("From the adjective's vector, by layer", labels, shown),
     )
 
 
 def mute_all(lab: Lab) -> list[Edit]:
-    """Every head of the encoder writes zeros."""
+    """Return edits that mute every head of the encoder."""
     found = heads_per_attention(lab.grammar_translator.model).items()
     return [
         {"op": "mute", "at": at, "head": h}
@@ -57,8 +63,12 @@ def mute_all(lab: Lab) -> list[Edit]:
     ]
 
 
-def measured(lab: Lab, edits: Sequence[Edit], n_nouns: int) -> tuple[list[float], list[float]]:
-    """By layer: the mean cosine of two vectors of one adjective, and the share of new nouns whose gender it tells."""
+def measure(lab: Lab, edits: Sequence[Edit], n_nouns: int) -> tuple[list[float], list[float]]:
+    """Return two lists by layer, over several adjectives.
+
+    The mean cosine of two vectors of one adjective, and the share of new nouns whose gender can
+    be read from it.
+    """
     translator = lab.grammar_translator
     vocabulary = translator.source_vocabulary
     singles = [noun for noun in lexicon.NOUNS if len(vocabulary.encode(noun.english)) == 1]
@@ -69,7 +79,7 @@ def measured(lab: Lab, edits: Sequence[Edit], n_nouns: int) -> tuple[list[float]
     nouns = [noun for both in zip(*genders, strict=False) for noun in both]  # f, m, f, m, ...
     is_she = torch.arange(len(nouns)) % 2 == 0
     half = len(nouns) // 4 * 2
-    cosines, told = [], []
+    cosines, accuracy = [], []
     for adjective in ADJECTIVES:
         texts = [FRAME.format(adjective, noun) for noun in nouns]
         examples = [encode_example(vocabulary.encode(text), []) for text in texts]
@@ -82,14 +92,17 @@ def measured(lab: Lab, edits: Sequence[Edit], n_nouns: int) -> tuple[list[float]
         cosines.append(
             [F.cosine_similarity(each[pairs[0]], each[pairs[1]]).mean().item() for each in vectors]
         )
-        told.append([tell(each, is_she, half) for each in vectors])
+        accuracy.append([gender_accuracy(each, is_she, half) for each in vectors])
     return [mean(layer) for layer in zip(*cosines, strict=True)], [
-        mean(layer) for layer in zip(*told, strict=True)
+        mean(layer) for layer in zip(*accuracy, strict=True)
     ]
 
 
-def tell(vectors: Tensor, is_she: Tensor, half: int) -> float:
-    """Which of two centres, of the first nouns, the vectors of the other nouns are nearer to: the share that is right."""
+def gender_accuracy(vectors: Tensor, is_she: Tensor, half: int) -> float:
+    """Classify nouns by the nearer of two centers; return the share that is correct.
+
+    The centers are those of the first `half` vectors, the rest is classified.
+    """
     seen, new = vectors[:half], vectors[half:]
     centres = torch.stack([seen[~is_she[:half]].mean(dim=0), seen[is_she[:half]].mean(dim=0)])
     distances = torch.cdist(new, centres)

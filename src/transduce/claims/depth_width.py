@@ -10,7 +10,7 @@ LARGER = {"3 layers": {"n_layers": 3}, "d 64": {"d_model": 64}, "ff 256": {"d_ff
 
 
 def run(lab: Lab, *, is_size_changed: bool = True, seeds: tuple[int, ...] = SEEDS) -> Result:
-    """From one base: fewer and more layers, narrower and wider vectors, a smaller and a larger feed-forward; the same steps."""
+    """Train variants of one base with less and more depth, width and feed-forward size."""
     variants = {BASE: {}, **SMALLER, **LARGER}
     shapes = {
         name: {"shape": {**NARROW, **(changes if is_size_changed else {})}}
@@ -27,15 +27,16 @@ def run(lab: Lab, *, is_size_changed: bool = True, seeds: tuple[int, ...] = SEED
     as_said = [name in worse for name in SMALLER] + [name in better for name in LARGER]
     against = [name in better for name in SMALLER] + [name in worse for name in LARGER]
 
-    def told(names: list[str]) -> str:
+    def with_losses(names: list[str]) -> str:
         return (
             ", ".join(f"{name} ({mean(losses(evaluations[name])):.3f})" for name in names) or "none"
         )
 
     return report(
         judge_variants(has_learned(evaluations[BASE]), as_said, against),
-        f"The base (2 layers, d 32: numbers in a vector, ff 64: feed-forward) has a loss of {mean(base):.3f}. Clearly worse: "
-        f"{told(worse)}. Clearly better: {told(better)}. No clear difference: "
-        f"{told([name for name in (*SMALLER, *LARGER) if name not in worse + better])}.",
+        "The base (2 layers, d 32: numbers in a vector, ff 64: feed-forward) has a loss of "
+        f"{mean(base):.3f}. Clearly worse: "
+        f"{with_losses(worse)}. Clearly better: {with_losses(better)}. No clear difference: "
+        f"{with_losses([name for name in (*SMALLER, *LARGER) if name not in worse + better])}.",
         evaluations,
     )

@@ -1,4 +1,4 @@
-"""Is the diagonal of self-attention the highest: does every word look at itself most?"""
+"""Is the diagonal of self-attention the highest: does each word attend most to itself?"""
 
 from torch import Tensor
 
@@ -10,7 +10,10 @@ HALF = 0.5
 
 
 def run(lab: Lab, *, trained: bool = True, n_sentences: int = 60) -> Result:
-    """The share of words that look at themselves most, by head; `trained=False` asks attention without matrices instead."""
+    """Measure the share of words that attend most to themselves, by head.
+
+    `trained=False` uses attention without matrices instead of the trained heads.
+    """
     heads: dict[str, list[float]] = {}
     bare: list[float] = []
     for found in record_each(lab.translator.model, lab.own_translations(n_sentences)):
@@ -27,14 +30,18 @@ def run(lab: Lab, *, trained: bool = True, n_sentences: int = 60) -> Result:
     n_high = sum(share > HALF for share in shares.values())
     return conclude(
         judge(control > 1 - HALF / 2, n_high == len(shares), n_high > HALF * len(shares)),
-        f"In {n_high} of {len(shares)} heads of the encoder most words look at themselves most. Over all heads "
-        f"{mean(list(shares.values())):.0%} of words do, from {min(shares.values()):.0%} to {max(shares.values()):.0%}.",
-        f"Where queries and keys are the word vectors themselves, without trained matrices, {control:.0%} of "
+        f"In {n_high} of {len(shares)} heads of the encoder most words look at themselves most. "
+        "Over all heads "
+        f"{mean(list(shares.values())):.0%} of words do, from {min(shares.values()):.0%} to "
+        f"{max(shares.values()):.0%}.",
+        "Where queries and keys are the word vectors themselves, without trained matrices, "
+        f"{control:.0%} of "
         "words do: so it is in the picture of the text, which has no matrices yet.",
         ("head", "words that look at themselves most"),
         [*shares.items(), ("no matrices (control)", control)],
         bars(
-            "Share of words that look at themselves most (layer.head; none: no matrices, the control)",
+            "Share of words that look at themselves most (layer.head; none: no matrices, the "
+            "control)",
             [name.replace("layer ", "").replace(", head ", ".") for name in shares] + ["none"],
             {"": [*shares.values(), control]},
         ),
@@ -42,6 +49,6 @@ def run(lab: Lab, *, trained: bool = True, n_sentences: int = 60) -> Result:
 
 
 def on_diagonal(weights: Tensor) -> float:
-    """The share of rows whose largest weight is on the diagonal."""
+    """Return the share of rows whose largest weight is on the diagonal."""
     rows = weights.argmax(dim=-1)
     return (rows == rows.new_tensor(range(len(rows)))).float().mean().item()

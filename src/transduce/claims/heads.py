@@ -1,4 +1,4 @@
-"""Several heads are better than one, too many are not (Table 3, A)."""
+"""Several heads are better than one, too many are worse (Table 3, A)."""
 
 from transduce.claims.claim import Result, judge_variants
 from transduce.claims.lab import Lab, is_clearly_lower, mean
@@ -8,7 +8,7 @@ COUNTS = (1, 2, 4, 16)
 
 
 def run(lab: Lab, *, counts: tuple[int, ...] = COUNTS, seeds: tuple[int, ...] = SEEDS) -> Result:
-    """The same width cut into 1 to 16 heads: equal weights, equal work, three seeds each."""
+    """Split the same width into 1 to 16 heads: equal parameters, equal cost, three seeds each."""
     evaluations = train_each(
         lab,
         {f"{n} heads" if n > 1 else "1 head": {"shape": {**NARROW, "n_heads": n}} for n in counts},
@@ -24,9 +24,11 @@ def run(lab: Lab, *, counts: tuple[int, ...] = COUNTS, seeds: tuple[int, ...] = 
     as_said = [] if is_best_alone else [more_helps, too_many_hurt]
     return report(
         judge_variants(has_learned(list(evaluations.values())[best]), as_said, [is_best_alone]),
-        f"The lowest loss has {counts[best]} heads: {mean(found[best]):.3f}, against {mean(found[0]):.3f} with "
+        f"The lowest loss has {counts[best]} heads: {mean(found[best]):.3f}, against "
+        f"{mean(found[0]):.3f} with "
         f"one and {mean(found[-1]):.3f} with {counts[-1]}. One head is "
         f"{'clearly worse' if more_helps else 'not clearly worse'}, {counts[-1]} are "
-        f"{'clearly worse' if too_many_hurt else 'not clearly worse'} (every seed against every seed).",
+        f"{'clearly worse' if too_many_hurt else 'not clearly worse'} (every seed against every "
+        "seed).",
         evaluations,
     )

@@ -8,7 +8,7 @@ SIZES = (8, 4, 2, 1)
 
 
 def run(lab: Lab, *, sizes: tuple[int, ...] = SIZES, seeds: tuple[int, ...] = SEEDS) -> Result:
-    """Four heads whose queries and keys have 8 numbers each, then 4, 2 and 1; values stay as they are."""
+    """Train with four heads whose queries and keys have 8, 4, 2 and 1 numbers."""
     variants = {
         f"d_k {d_k}": {"shape": {**NARROW, "d_k": None if d_k == SIZES[0] else d_k}}
         for d_k in sizes
@@ -23,7 +23,8 @@ def run(lab: Lab, *, sizes: tuple[int, ...] = SIZES, seeds: tuple[int, ...] = SE
         ),
         f"With d_k {sizes[0]} the loss is {mean(found[0]):.3f}; "
         + "; ".join(
-            f"with {d_k} it is {mean(each):.3f}, {'clearly worse' if bad else 'no clear difference'}"
+            f"with {d_k} it is {mean(each):.3f}, "
+            f"{'clearly worse' if bad else 'no clear difference'}"
             for d_k, each, bad in zip(sizes[1:], found[1:], hurts, strict=True)
         )
         + ".",

@@ -9,7 +9,7 @@ from transduce.model.weights import shared_copy
 
 
 def run(lab: Lab, *, early: bool = True, exchanged: bool = True, n_sentences: int = 60) -> Result:
-    """Read predictions off every layer of the decoder, as if it ended there; and exchange its first and last layer."""
+    """Predict from every layer of the decoder; and exchange its first and last layer."""
     model, examples = lab.translator.model, lab.own_translations(n_sentences)
     n_layers = model.config.n_layers
     hits: list[list[Tensor]] = [[] for _ in range(n_layers)]
@@ -32,17 +32,19 @@ def run(lab: Lab, *, early: bool = True, exchanged: bool = True, n_sentences: in
             shares[0] < shares[-1] - 0.2,
             other.token_accuracy < whole.token_accuracy - 0.2,
         ),
-        f"Read off after layer 1, {shares[0]:.0%} of the model's own pieces are predicted, after layer {n_layers} "
+        f"Read off after layer 1, {shares[0]:.0%} of the model's own tokens are predicted, after "
+        f"layer {n_layers} "
         f"{shares[-1]:.0%} (by definition: there the model's own answer is read).",
         "If layers were alike their order would not matter: with the first and the last exchanged, "
-        f"{other.token_accuracy:.0%} of pieces are predicted instead of {whole.token_accuracy:.0%}.",
-        ("read off", "own pieces predicted"),
+        f"{other.token_accuracy:.0%} of tokens are predicted instead of "
+        f"{whole.token_accuracy:.0%}.",
+        ("read off", "own tokens predicted"),
         [
             *((f"after {name}", share) for name, share in zip(names, shares, strict=True)),
             ("first and last layer exchanged (control)", other.token_accuracy),
         ],
         bars(
-            "Share of the model's own pieces predicted",
+            "Share of the model's own tokens predicted",
             [*names, "exchanged"],
             {"": [*shares, other.token_accuracy]},
         ),

@@ -17,29 +17,36 @@ MORE = 1.2
 def run(
     lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False, n_sentences: int = 150
 ) -> Result:
-    """softmax(X X^T / sqrt(d)) on word vectors: how much weight does a noun give to other nouns, a verb to other verbs?"""
+    """Compute softmax(X X^T / sqrt(d)) on word vectors: do words attend to their class?"""
     here, control = (
-        related(lab, is_own, n_sentences) for is_own in (meaningful, control_meaningful)
+        mean_weights(lab, is_own, n_sentences) for is_own in (meaningful, control_meaningful)
     )
     is_near = here[0] > MORE * control[0]
     shown = {"the model's vectors": here[:2], "exchanged at random": control[:2]}
     return conclude(
         judge(control[0] < MORE * control[1], here[0] > MORE * here[1]),
-        "With no matrix at all, a word gives another word of its class (noun, adjective, verb, name) "
-        f"{here[0] / here[1]:.2f} times the weight of a word of another class: {here[0]:.4f} against {here[1]:.4f}. "
+        "With no matrix at all, a word gives another word of its class (noun, adjective, verb, "
+        "name) "
+        f"{here[0] / here[1]:.2f} times the weight of a word of another class: {here[0]:.4f} "
+        f"against {here[1]:.4f}. "
         f"It keeps {here[2]:.0%} for itself. The vectors are the trained embedding; "
         f"exchanged at random its words get {control[0]:.4f} and {control[1]:.4f}: so "
-        f"{'the own class is drawn near' if is_near else 'other classes are pushed away, not the own class drawn near'}.",
-        f"If words exchange their vectors at random, the ratio is {control[0] / control[1]:.2f}: the relation is "
-        "learnt and in the vectors, attention only reads it.",
+        + (
+            "the own class is drawn near."
+            if is_near
+            else "other classes are pushed away, not the own class drawn near."
+        ),
+        f"If words exchange their vectors at random, the ratio is {control[0] / control[1]:.2f}: "
+        "the relation is "
+        "learned and in the vectors, attention only reads it.",
         ("word vectors", "weight on a word of the same class", "of another class", "on itself"),
         [("the model's", *here), ("exchanged at random (control)", *control)],
         bars("Mean weight on another word", ["same class", "another class"], shown),
     )
 
 
-def related(lab: Lab, is_own: bool, n_sentences: int) -> tuple[float, float, float]:
-    """The mean weight on other words of the same class, on words of another class, and on itself."""
+def mean_weights(lab: Lab, is_own: bool, n_sentences: int) -> tuple[float, float, float]:
+    """Return the mean weight on other words of the same class, of another class, on itself."""
     translator = lab.grammar_translator
     classes = {word: kind.split(":")[0] for word, kind in kinds().items()}
     table = translator.model.source_embedding.weight.detach()

@@ -1,4 +1,7 @@
-"""Attention connects any two positions in a constant number of steps; through an RNN a gradient vanishes or explodes."""
+"""Attention connects any two positions in a constant number of steps.
+
+Through an RNN a gradient vanishes or explodes with distance.
+"""
 
 from collections.abc import Callable
 
@@ -16,7 +19,10 @@ GONE, BURST = 1e-3, 1e3  # far / near
 
 
 def run(lab: Lab, *, window: int | None = None, recurrent: bool = True) -> Result:
-    """The gradient from the last output to the first input, divided by that to the input before the last; untrained layers."""
+    """Compare the gradients from the last output to the first input and to the last but one.
+
+    The layers are untrained.
+    """
     makers = {
         "self-attention, 2 layers": lambda: SelfAttention(window=window),
         "plain RNN, gain 0.9": lambda: Recurrent(gain=0.9) if recurrent else SelfAttention(),
@@ -36,11 +42,15 @@ def run(lab: Lab, *, window: int | None = None, recurrent: bool = True) -> Resul
     }
     return conclude(
         judge(control[-1] < GONE and any(failures), *(reaches and fails for fails in failures)),
-        f"At length {LENGTHS[-1]} the first word still moves the last answer of self-attention {attention[-1]:.2f} "
-        f"times as much as the word before it. Through an RNN that shrinks a little at each step it is "
-        f"{vanishing[-1]:.0e}, through one that grows a little {exploding[-1]:.0e}, through an LSTM "
+        f"At length {LENGTHS[-1]} the first word still moves the last answer of self-attention "
+        f"{attention[-1]:.2f} "
+        "times as much as the word before it. Through an RNN that shrinks a little at each step "
+        "it is "
+        f"{vanishing[-1]:.0e}, through one that grows a little {exploding[-1]:.0e}, through an "
+        "LSTM "
         f"{lstm[-1]:.0e}. All untrained.",
-        f"Attention that sees {WINDOW} neighbours only needs many layers to reach so far: with two, {control[-1]:.2g}.",
+        f"Attention that sees {WINDOW} neighbours only needs many layers to reach so far: with "
+        f"two, {control[-1]:.2g}.",
         ("layer", *(f"length {n}" for n in LENGTHS)),
         [(name, *values) for name, values in ratios.items()],
         lines(
@@ -53,7 +63,7 @@ def run(lab: Lab, *, window: int | None = None, recurrent: bool = True) -> Resul
 
 
 def far_over_near(make: Callable[[], nn.Module], n: int) -> float:
-    """How much the first of n inputs counts for the last output, as a multiple of the last but one."""
+    """Return the gradient to the first of n inputs divided by that to the last but one."""
     torch.manual_seed(1)
     layer = make().double()
     x = (0.01 * torch.randn(N_DRAWS, n, D_MODEL, dtype=torch.float64)).requires_grad_()

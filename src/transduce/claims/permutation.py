@@ -1,4 +1,4 @@
-"""Self-attention does not know the order of its inputs, and positions tell it."""
+"""Self-attention ignores the order of its inputs; positions provide it."""
 
 import copy
 
@@ -17,7 +17,7 @@ OTHER = 1e-2
 def run(
     lab: Lab, *, order_counts: bool = False, control_knows_order: bool = True, n_sentences: int = 20
 ) -> Result:
-    """Shuffle the pieces of sentences; the encoder's vectors, put back in order, are the same or not."""
+    """Shuffle the tokens of sentences and compare the encoder's vectors, put back in order."""
     rows = []
     for what, has_positions in (
         ("without positions", order_counts),
@@ -31,10 +31,13 @@ def run(
     verdict = judge(with_them > OTHER * size, without < SAME * size)
     return conclude(
         verdict,
-        f"Without positions, {n_sentences} shuffled sentences gave the same vectors as before, only in another "
-        f"order: the largest difference is {without:.1e}, and the vectors' own numbers go up to {size:.1f}."
+        f"Without positions, {n_sentences} shuffled sentences gave the same vectors as before, "
+        "only in another "
+        f"order: the largest difference is {without:.1e}, and the vectors' own numbers go up to "
+        f"{size:.1f}."
         if verdict == SHOWN
-        else f"The largest difference without positions is {without:.1e}, with them {with_them:.1e}.",
+        else f"The largest difference without positions is {without:.1e}, with them "
+        f"{with_them:.1e}.",
         f"With positions the same shuffling changes the vectors by up to {with_them:.2g}.",
         ("encoder", "largest difference after shuffling", "largest number"),
         rows,
@@ -43,7 +46,7 @@ def run(
 
 
 def differences(lab: Lab, model: Transformer, n_sentences: int) -> tuple[float, float]:
-    """The largest difference between the vectors of sentences as they are and shuffled, and the largest number among them."""
+    """Return the largest difference after shuffling, and the largest number of the vectors."""
     worst = size = 0.0
     generator = torch.Generator().manual_seed(1)
     for pair in grammar_pairs(n_sentences):
@@ -56,6 +59,6 @@ def differences(lab: Lab, model: Transformer, n_sentences: int) -> tuple[float, 
 
 
 def encode(model: Transformer, ids: Tensor) -> Tensor:
-    """The encoder's vectors."""
+    """Return the encoder's vectors."""
     with torch.inference_mode():
         return model.encode(ids, torch.ones_like(ids, dtype=torch.bool))

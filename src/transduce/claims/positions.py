@@ -1,4 +1,4 @@
-"""Learned positions do as well as sinusoids (Table 3, E); and what happens beyond the length of training?"""
+"""Learned positions are as good as sinusoids (Table 3, E); which generalize to longer text?"""
 
 from transduce.claims import toy
 from transduce.claims.claim import Result, bars, conclude, judge
@@ -7,12 +7,12 @@ from transduce.claims.variants import SEEDS, Variants, has_learned, losses, trai
 from transduce.inspection.record import remove_positions
 from transduce.model import Transformer
 
-STEPS, SAME = 420, 0.1  # long enough for both to have learnt; share of the loss
+STEPS, SAME = 420, 0.1  # long enough for both to have learned; share of the loss
 NESTED = ((0, 1), (2, 2), (3, 3))  # phrases within each phrase: as trained, longer, much longer
 
 
 def no_positions(model: Transformer) -> None:
-    """Take positions away."""
+    """Remove the positions."""
     remove_positions(model)
 
 
@@ -32,7 +32,7 @@ def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS[:2]
         for name, changes in variants.items()
     }
     shares = {
-        name: [evaluate(model, held_out_set(150, nested)).pieces for nested in NESTED]
+        name: [evaluate(model, held_out_set(150, nested)).token_accuracy for nested in NESTED]
         for name, model in models.items()
     }
     equal = abs(mean(sines) - mean(learned)) < SAME * mean(sines)
@@ -56,10 +56,12 @@ def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS[:2]
     return conclude(
         judge(needed and has_learned(evaluations["learned"]), equal, extrapolates),
         f"On sentences {meant[0]} sinusoids have a loss of {mean(sines):.3f}, learned positions "
-        f"{mean(learned):.3f}: {'nearly the same' if equal else 'not the same'}. Right pieces on sentences that are "
+        f"{mean(learned):.3f}: {'nearly the same' if equal else 'not the same'}. Right tokens on "
+        "sentences that are "
         f"{meant[1]} and {meant[2]}: {'; '.join(beyond)}. Beyond the trained lengths sinusoids are "
         f"{'ahead of both' if leads else 'not ahead of both'}, "
-        f"{'and keep what they learnt' if extrapolates else 'but far from what they do within them'}. (Rows of the "
+        f"{'and keep what they learned' if extrapolates else 'but far worse than within them'}. "
+        "(Rows of the "
         "learned table for places never seen in training are still random.)",
         f"Without any positions the loss is {mean(none):.2f}.",
         (
@@ -67,11 +69,11 @@ def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS[:2]
             "loss, mean of the seeds",
             "from",
             "to",
-            *(f"right pieces, {name}" for name in names),
+            *(f"right tokens, {name}" for name in names),
         ),
         [
             (name, mean(losses(each)), min(losses(each)), max(losses(each)), *shares[name])
             for name, each in evaluations.items()
         ],
-        bars("Share of right pieces, by length of the sentences", names, shares),
+        bars("Share of right tokens, by length of the sentences", names, shares),
     )

@@ -1,4 +1,7 @@
-"""Self-attention costs n^2 d, a recurrent layer n d^2: attention is cheaper while sentences are shorter than vectors."""
+"""Self-attention costs n^2 d, a recurrent layer n d^2.
+
+Attention is cheaper while there are fewer words than numbers in a vector.
+"""
 
 import math
 from collections.abc import Callable
@@ -17,7 +20,10 @@ D_MODEL, WINDOW = 256, 16
 
 
 def run(lab: Lab, *, window: int | None = None, control_window: int | None = WINDOW) -> Result:
-    """Count every multiplication PyTorch makes, and the bytes of all weights; time is shown beside it but decides nothing."""
+    """Count the operations of both, and the bytes of all attention weights, by length.
+
+    Times are shown but do not count for the verdict.
+    """
     torch.manual_seed(1)
     makers: dict[str, Callable[[Tensor], Tensor]] = {
         "self-attention": lambda x: attend(x, window)[0],
@@ -37,8 +43,10 @@ def run(lab: Lab, *, window: int | None = None, control_window: int | None = WIN
     shown = {name.split(" (")[0]: values for name, values in millions.items()}
     return conclude(
         judge(abs(control - 1) < 0.1, is_quadratic, is_quadratic and meets),
-        f"Twice the words cost self-attention {2**here:.2f} times the operations and {2 ** slope(weights):.2f} "
-        f"times the bytes, an RNN {2**recurrent:.2f} times. With vectors of {D_MODEL}, both cost the same at {equal:.0f} words.",
+        f"Twice the words cost self-attention {2**here:.2f} times the operations and "
+        f"{2 ** slope(weights):.2f} "
+        f"times the bytes, an RNN {2**recurrent:.2f} times. With vectors of {D_MODEL}, both cost "
+        f"the same at {equal:.0f} words.",
         f"Attention to {WINDOW} neighbours costs {2**control:.2f} times for twice the words.",
         ("", *(f"{n} words" for n in LENGTHS)),
         [
@@ -54,7 +62,10 @@ def run(lab: Lab, *, window: int | None = None, control_window: int | None = WIN
 
 
 def attend(x: Tensor, window: int | None) -> tuple[Tensor, int]:
-    """Eq. 1 with the words as queries, keys and values, and how many weights there were; with a window, to so many neighbours."""
+    """Compute Eq. 1 with x as queries, keys and values; return output and number of weights.
+
+    With a window each position attends to that many neighbors.
+    """
     if window is None:
         weights = attention_weights(x[:, None], x[:, None])
         return (weights @ x[:, None])[:, 0], weights.numel()
@@ -65,19 +76,19 @@ def attend(x: Tensor, window: int | None) -> tuple[Tensor, int]:
 
 
 def operations(layer: Callable[[Tensor], Tensor], n: int) -> float:
-    """Multiplications and additions, counted by PyTorch."""
+    """Return the floating-point operations of a layer at length n, counted by PyTorch."""
     with torch.inference_mode(), FlopCounterMode(display=False) as counter:
         layer(torch.randn(1, n, D_MODEL))
     return float(counter.get_total_flops())
 
 
 def slope(values: list[float]) -> float:
-    """The power of n that values grow with, over the last doublings."""
+    """Return the power of n by which values grow, over the last doublings."""
     return math.log2(values[-1] / values[1]) / (len(values) - 2)
 
 
 def cross_over(quadratic: list[float], linear: list[float]) -> float:
-    """The length at which both cost the same."""
+    """Return the length at which both cost the same."""
     steeper = slope(quadratic) - slope(linear)
     return (
         LENGTHS[-1] * (linear[-1] / quadratic[-1]) ** (1 / steeper) if steeper > 0.1 else math.inf

@@ -1,4 +1,4 @@
-"""Far-away information is lost in a recurrent encoder-decoder; attention reaches it."""
+"""Distant information is lost in a recurrent encoder-decoder; attention reaches it."""
 
 import torch
 from torch import Tensor, nn
@@ -13,11 +13,12 @@ from transduce.text.vocabulary import EOS, SOS
 N_LETTERS, BATCH = 12, 32
 LENGTHS = (2, 4, 8, 16)
 CLEAR = 0.15
-LONGER = 4  # times the steps, for the LSTM at the greatest length: does it forget, or only learn more slowly?
+# At the greatest length the LSTM also gets more steps: does it forget, or only learn more slowly?
+LONGER = 4
 
 
 class Seq2Seq(nn.Module):
-    """An LSTM reads the source into one state, from which another writes the target; no attention between them."""
+    """An LSTM encoder-decoder without attention: one state carries the whole source."""
 
     def __init__(self, vocab_size: int, d_model: int) -> None:
         super().__init__()
@@ -27,7 +28,7 @@ class Seq2Seq(nn.Module):
         self.logits = nn.Linear(d_model, vocab_size)
 
     def forward(self, source: Tensor, mask: Tensor, target: Tensor) -> Tensor:
-        """As the Transformer: the scores of the piece after each target piece."""
+        """Return logits for the token after each target token, like the Transformer."""
         _, state = self.encoder(self.embedding(source))
         hidden, _ = self.decoder(self.embedding(target), state)
         scores: Tensor = self.logits(hidden)
@@ -37,7 +38,7 @@ class Seq2Seq(nn.Module):
 def run(
     lab: Lab, *, lengths: tuple[int, ...] = LENGTHS, steps: int = 500, both_attend: bool = False
 ) -> Result:
-    """Repeat the letters that were read, a new model for each length: LSTM and Transformer of one size, the same steps."""
+    """Train LSTM and Transformer of one size to repeat letters, a new model for each length."""
     steps = max(1, round(steps * lab.effort))
     shares: dict[str, list[float]] = {"Transformer": [], "LSTM": []}
     sizes: dict[str, int] = {}
@@ -51,21 +52,24 @@ def run(
             )
             sizes[name] = sum(parameter.numel() for parameter in model.parameters())
             shares[name].append(
-                recalled(model, n, steps, 0.003 if isinstance(model, Seq2Seq) else 0.002)
+                train_to_repeat(model, n, steps, 0.003 if isinstance(model, Seq2Seq) else 0.002)
             )
     ours, theirs = shares.values()
     torch.manual_seed(1)
     last = transformer() if both_attend else Seq2Seq(N_LETTERS + 4, 101)
-    patient = recalled(last, lengths[-1], LONGER * steps, 0.003)
+    patient = train_to_repeat(last, lengths[-1], LONGER * steps, 0.003)
     is_lost = theirs[-1] < theirs[0] - CLEAR and theirs[-1] < ours[-1] - CLEAR
     stays_lost = is_lost and ours[-1] > 1 - CLEAR and patient < theirs[-1] + CLEAR
     return conclude(
         judge(theirs[0] > 1 - CLEAR, is_lost, stays_lost),  # what is near must be recalled
-        f"Of {lengths[-1]} letters read, the LSTM ({sizes['LSTM']:,} weights) repeats {theirs[-1]:.0%} rightly "
-        f"after the same {steps} steps of training as the Transformer ({sizes['Transformer']:,}), which repeats "
+        f"Of {lengths[-1]} letters read, the LSTM ({sizes['LSTM']:,} weights) repeats "
+        f"{theirs[-1]:.0%} rightly "
+        f"after the same {steps} steps of training as the Transformer ({sizes['Transformer']:,}), "
+        "which repeats "
         f"{ours[-1]:.0%}. After {LONGER} times the steps the LSTM repeats {patient:.0%}: "
-        f"{'at least in part it learns slowly rather than forgets' if patient > theirs[-1] + CLEAR else 'no better'}.",
-        f"Of {lengths[0]} letters the LSTM repeats {theirs[0]:.0%}: it can learn the task, as long as it is "
+        f"{'in part it learns slowly' if patient > theirs[-1] + CLEAR else 'no better'}.",
+        f"Of {lengths[0]} letters the LSTM repeats {theirs[0]:.0%}: it can learn the task, as long "
+        "as it is "
         f"short. (Guessing is {1 / N_LETTERS:.0%}.)",
         ("letters read", *shares),
         [
@@ -77,7 +81,7 @@ def run(
 
 
 def transformer() -> Transformer:
-    """About as many weights as the LSTMs."""
+    """Return a Transformer with about as many parameters as the LSTMs."""
     return Transformer(
         ModelConfig(
             vocab_size=N_LETTERS + 4,
@@ -91,8 +95,8 @@ def transformer() -> Transformer:
     )
 
 
-def recalled(model: nn.Module, n: int, steps: int, rate: float) -> float:
-    """Train a model to repeat n letters; the share it then repeats rightly."""
+def train_to_repeat(model: nn.Module, n: int, steps: int, rate: float) -> float:
+    """Train a model to repeat n letters; return the share it repeats correctly."""
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
 
     def answers(batch: int) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,7 @@
-"""Dropout helps against overfitting; label smoothing hurts perplexity and helps accuracy (Table 3, D; section 5.4)."""
+"""Dropout reduces overfitting; label smoothing hurts perplexity and helps accuracy.
+
+Table 3, D; section 5.4.
+"""
 
 import math
 
@@ -24,7 +27,7 @@ VARIANTS = {
 def run(
     lab: Lab, *, n_pairs: int = 250, is_changed: bool = True, seeds: tuple[int, ...] = SEEDS
 ) -> Result:
-    """A small model and only 250 sentences to learn from, so that it can learn them by heart; 400 new ones to be examined on."""
+    """Train on only 250 sentences, which a small model can memorize; test on 400 new ones."""
     changed = {
         name: {
             "shape": {"dropout": dropout if is_changed else 0.0},
@@ -64,7 +67,8 @@ def run(
             list(found.values()),
             list(against.values()),
         ),
-        f"Clear in every seed: {'; '.join(clear) or 'nothing'}. Claimed and not shown: {'; '.join(missing) or 'nothing'}. "
+        f"Clear in every seed: {'; '.join(clear) or 'nothing'}. Claimed and not shown: "
+        f"{'; '.join(missing) or 'nothing'}. "
         f"Perplexity and exact sentences with {', '.join(numbers)}.",
         evaluations,
         bars(

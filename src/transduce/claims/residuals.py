@@ -1,4 +1,4 @@
-"""What residual connections and norms are for: without them training is worse."""
+"""Residual connections and norms are needed: without them training is worse."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,12 +24,12 @@ SHAPE = {"n_layers": 4}
 
 
 def without_residuals(model: Transformer) -> None:
-    """LayerNorm(Sublayer(x)): the residual is gone."""
+    """Compute LayerNorm(Sublayer(x)), without the residual."""
     _answer(model, lambda whole, given, out: whole.norm(given[1]))
 
 
 def without_norms(model: Transformer) -> None:
-    """x + Sublayer(x): the norm is gone."""
+    """Compute x + Sublayer(x), without the norm."""
     _answer(model, lambda whole, given, out: given[0] + given[1])
 
 
@@ -46,7 +46,7 @@ def _answer(
 
 
 def run(lab: Lab, *, removed: bool = True, seeds: tuple[int, ...] = SEEDS[:2]) -> Result:
-    """Four layers in each stack, trained alike: whole, without residuals, without norms."""
+    """Train four layers in each stack: complete, without residuals, without norms."""
     changes = {
         "whole": unchanged,
         "without residuals": without_residuals,
@@ -60,14 +60,16 @@ def run(lab: Lab, *, removed: bool = True, seeds: tuple[int, ...] = SEEDS[:2]) -
     whole, no_residuals, no_norms = (losses(each) for each in evaluations.values())
     worse = [is_clearly_lower(whole, each) for each in (no_residuals, no_norms)]
     better = [is_clearly_lower(each, whole) for each in (no_residuals, no_norms)]
-    told = [
+    findings = [
         "worse, as claimed" if a else "better, against the claim" if b else "no clear difference"
         for a, b in zip(worse, better, strict=True)
     ]
     return report(
         judge_variants(has_learned(evaluations["whole"]), worse, better),
-        f"After the same steps the whole model has a loss of {mean(whole):.2f}. Without residual connections it "
-        f"is {mean(no_residuals):.2f}: {told[0]}. Without norms it is {mean(no_norms):.2f}: {told[1]}. (Clear is "
+        f"After the same steps the whole model has a loss of {mean(whole):.2f}. Without residual "
+        "connections it "
+        f"is {mean(no_residuals):.2f}: {findings[0]}. Without norms it is {mean(no_norms):.2f}: "
+        f"{findings[1]}. (Clear is "
         f"what every seed shows; {SHAPE['n_layers']} layers in each stack and a small task.)",
         evaluations,
         loss_curves(lab, variants, seeds[0]),

@@ -1,4 +1,4 @@
-"""Why scores are divided by sqrt(d_k)."""
+"""Scores are divided by sqrt(d_k) to keep the softmax from saturating."""
 
 import math
 
@@ -13,7 +13,7 @@ N_KEYS, N_DRAWS = 32, 400
 
 
 def run(lab: Lab, *, scaled: bool = True, control_scaled: bool = False) -> Result:
-    """Random queries and keys of unit variance, larger and larger; and the raw scores of the model's own heads."""
+    """Draw random queries and keys of growing size; measure the model's own heads too."""
     here, control = (
         [spread(d_k, is_scaled) for d_k in SIZES] for is_scaled in (scaled, control_scaled)
     )
@@ -35,12 +35,16 @@ def run(lab: Lab, *, scaled: bool = True, control_scaled: bool = False) -> Resul
     )
     return conclude(
         judge(saturates, stays),
-        f"Divided by sqrt(d_k), scores spread by {here[0][0]:.2f} at d_k {SIZES[0]} and {here[-1][0]:.2f} at "
-        f"{SIZES[-1]}; the largest weight of {N_KEYS} is {here[-1][1]:.2f} and the softmax still passes a gradient of "
-        f"{here[-1][2]:.3f}. SmallModel heads are free to spread their scores more: those of this model by "
+        f"Divided by sqrt(d_k), scores spread by {here[0][0]:.2f} at d_k {SIZES[0]} and "
+        f"{here[-1][0]:.2f} at "
+        f"{SIZES[-1]}; the largest weight of {N_KEYS} is {here[-1][1]:.2f} and the softmax still "
+        "passes a gradient of "
+        f"{here[-1][2]:.3f}. Trained heads are free to spread their scores more: those of this "
+        "model by "
         f"{trained:.1f} after the division.",
         f"Not divided, scores spread by {control[-1][0]:.0f} at d_k {SIZES[-1]}: one key takes "
-        f"{control[-1][1]:.0%} of the weight, and the gradient falls from {control[0][2]:.3f} to {control[-1][2]:.4f}.",
+        f"{control[-1][1]:.0%} of the weight, and the gradient falls from {control[0][2]:.3f} to "
+        f"{control[-1][2]:.4f}.",
         ("scores", "spread (standard deviation)", "largest weight", "gradient of the softmax"),
         rows,
         lines("Spread of scores, by d_k", SIZES, spreads),
@@ -49,7 +53,11 @@ def run(lab: Lab, *, scaled: bool = True, control_scaled: bool = False) -> Resul
 
 
 def spread(d_k: int, is_scaled: bool) -> tuple[float, float, float]:
-    """Of random queries and keys: the spread of scores, the mean largest weight, and the mean size of the softmax's Jacobian."""
+    """Draw random queries and keys; return three means.
+
+    The standard deviation of the scores, the largest weight, and the norm of the Jacobian of
+    the softmax.
+    """
     random = torch.Generator().manual_seed(1)
     q = torch.randn(N_DRAWS, 1, d_k, generator=random)
     k = torch.randn(N_DRAWS, N_KEYS, d_k, generator=random)

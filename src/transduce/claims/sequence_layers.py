@@ -1,6 +1,6 @@
-"""Layers from a sequence to a sequence: self-attention, and the recurrent ones it replaced (Table 1 of the paper).
+"""Layers from a sequence to a sequence: self-attention and recurrent ones (Table 1).
 
-These live inside the claims; the product has one architecture.
+Only the claims use them; the product has one architecture.
 """
 
 import time
@@ -18,7 +18,10 @@ WINDOW = 3  # of restricted attention: neighbours on each side
 
 
 class Recurrent(nn.Module):
-    """h_t = tanh(W x_t + U h_(t-1)), with U a rotation times `gain`: below 1 it forgets, above 1 it explodes."""
+    """A plain RNN: h_t = tanh(W x_t + U h_(t-1)), with U a rotation times `gain`.
+
+    Below 1 it forgets, above 1 it explodes.
+    """
 
     def __init__(self, d_model: int = D_MODEL, gain: float = 0.9) -> None:
         super().__init__()
@@ -27,7 +30,7 @@ class Recurrent(nn.Module):
         nn.init.orthogonal_(self.u.weight, gain)
 
     def forward(self, x: Tensor) -> Tensor:
-        """One position after the other."""
+        """Return the hidden states, computed one position after the other."""
         hidden, outputs = torch.zeros_like(x[:, 0]), []
         for t in range(x.shape[1]):
             hidden = torch.tanh(self.w(x[:, t]) + self.u(hidden))
@@ -36,20 +39,20 @@ class Recurrent(nn.Module):
 
 
 class Lstm(nn.Module):
-    """PyTorch's own."""
+    """The LSTM of PyTorch."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lstm = nn.LSTM(D_MODEL, D_MODEL, batch_first=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The hidden states."""
+        """Return the hidden states."""
         output: Tensor = self.lstm(x)[0]
         return output
 
 
 class SelfAttention(nn.Module):
-    """Layers of the encoder; with a window each position sees its neighbours only."""
+    """Encoder layers. With a window each position attends only to its neighbors."""
 
     def __init__(self, n_layers: int = 2, window: int | None = None) -> None:
         super().__init__()
@@ -60,7 +63,7 @@ class SelfAttention(nn.Module):
         self.layers, self.window = nn.ModuleList(layers), window
 
     def forward(self, x: Tensor) -> Tensor:
-        """All positions at once."""
+        """Return the output, all positions at once."""
         n, mask = x.shape[1], None
         if self.window is not None:
             places = torch.arange(n)
@@ -71,7 +74,7 @@ class SelfAttention(nn.Module):
 
 
 def milliseconds(layer: Callable[[Tensor], Tensor], x: Tensor, tries: int = 3) -> float:
-    """How long a layer takes: the shortest of a few tries."""
+    """Return the time of a layer: the shortest of a few tries."""
     found = []
     with torch.inference_mode():
         for _ in range(tries):

@@ -1,4 +1,4 @@
-"""How many steps must wait for the one before: a recurrent layer one a word, attention none."""
+"""A recurrent layer needs one sequential step per word, attention a constant number."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +17,10 @@ LENGTHS = (8, 16, 32, 64, 128)
 def run(
     lab: Lab, *, one_by_one: bool = False, control_waits: bool = True, tries: int = 5
 ) -> Result:
-    """Count the longest chain of operations that need each other's result; time is shown beside it but decides nothing."""
+    """Count the longest chain of operations that depend on each other.
+
+    Times are shown but do not count for the verdict.
+    """
     torch.manual_seed(1)
     attention, recurrent = (
         SelfAttention(n_layers=1),
@@ -43,8 +46,10 @@ def run(
     ]
     return conclude(
         judge(control[-1] > control[0], here[-1] == here[0]),
-        f"With the words given, as in training, self-attention is a chain of {here[0]} operations at length "
-        f"{LENGTHS[0]} and {here[-1]} at {LENGTHS[-1]}. When it writes, each word waits for the one before, and "
+        f"With the words given, as in training, self-attention is a chain of {here[0]} operations "
+        "at length "
+        f"{LENGTHS[0]} and {here[-1]} at {LENGTHS[-1]}. When it writes, each word waits for the "
+        "one before, and "
         f"the chain grows to {writing[-1]}: the paper's claim is about reading and training.",
         f"The RNN's chain grows with the words: {control[0]} to {control[-1]}.",
         ("layer", *(f"chain at {n}" for n in LENGTHS), *(f"ms at {n}" for n in LENGTHS)),
@@ -57,7 +62,7 @@ def run(
 
 
 def word_by_word(layer: nn.Module, x: Tensor) -> Tensor:
-    """Each word is made of the layer's last answer: how text is generated."""
+    """Make each word from the layer's last answer, as in generating text."""
     written = x[:, :1]
     for _ in range(x.shape[1] - 1):
         written = torch.cat((written, layer(written)[:, -1:]), dim=1)
@@ -65,7 +70,7 @@ def word_by_word(layer: nn.Module, x: Tensor) -> Tensor:
 
 
 def chain(layer: Callable[[Tensor], Tensor], n: int) -> int:
-    """The longest chain of operations between the input and the output, read off the graph that PyTorch keeps for the gradient."""
+    """Return the longest chain of operations in PyTorch's autograd graph."""
     x = torch.randn(1, n, D_MODEL, requires_grad=True)
     depth: dict[Any, int] = {}
     stack: list[Any] = [layer(x)[:, -1].sum().grad_fn]

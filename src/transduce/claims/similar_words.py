@@ -1,4 +1,4 @@
-"""Do words of similar meaning get similar numbers?"""
+"""Do words of similar meaning get similar vectors?"""
 
 from functools import cache
 
@@ -12,7 +12,7 @@ from transduce.grammar import lexicon
 
 @cache
 def kinds() -> dict[str, str]:
-    """English words of the grammar with what they are: `noun:animal`, `verb`, `adjective`, `name`."""
+    """Return the words of the grammar by kind: `noun:animal`, `verb`, `adjective`, `name`."""
     found = {noun.english: f"noun:{noun.kind}" for noun in lexicon.NOUNS}
     found |= {adjective.english: "adjective" for adjective in lexicon.ADJECTIVES}
     found |= {verb.lemma: "verb" for verb in lexicon.VERBS}
@@ -20,7 +20,7 @@ def kinds() -> dict[str, str]:
 
 
 def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False) -> Result:
-    """The trained word vectors: is a word's nearest neighbour of its own class, and a noun's of its own kind (animal, food)?"""
+    """Check whether the nearest vector is of the same class, and for nouns of the same kind."""
     here, control = (nearest(lab, is_own) for is_own in (meaningful, control_meaningful))
     finds_class, finds_kind = (
         here[0] > 2 * control[0] and here[0] > 0.5,
@@ -29,9 +29,11 @@ def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False) 
     shown = {"the model's vectors": here[:2], "exchanged": control[:2]}
     return conclude(
         judge(control[0] < 0.6, finds_class, finds_kind),
-        f"The nearest of {here[4]:.0f} words is of the same class (noun, verb, adjective, name) for {here[0]:.0%} "
+        f"The nearest of {here[4]:.0f} words is of the same class (noun, verb, adjective, name) "
+        f"for {here[0]:.0%} "
         "of words, and for a noun of the same kind (animal, food, place, ...) for "
-        f"{here[1]:.0%}. The mean cosine is {here[2]:.3f} within a class and {here[3]:.3f} between classes.",
+        f"{here[1]:.0%}. The mean cosine is {here[2]:.3f} within a class and {here[3]:.3f} between "
+        "classes.",
         f"With the vectors exchanged among words it is {control[0]:.0%} and {control[1]:.0%}.",
         (
             "word vectors",
@@ -46,7 +48,11 @@ def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False) 
 
 
 def nearest(lab: Lab, is_own: bool) -> tuple[float, float, float, float, float]:
-    """Shares of words with a neighbour of the same class and of nouns with one of their kind; cosines; how many words."""
+    """Return five numbers about the nearest neighbors of words that are one token.
+
+    The share of words with a neighbor of the same class, the share of nouns with one of the
+    same kind, the mean cosine within a class, between classes, and the number of words.
+    """
     vocabulary = lab.grammar_translator.source_vocabulary
     spelled = {word: vocabulary.encode(word) for word in kinds()}
     words = [word for word, ids in spelled.items() if len(ids) == 1]

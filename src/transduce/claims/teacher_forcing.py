@@ -1,4 +1,4 @@
-"""All steps of training at once are the steps of decoding one by one."""
+"""One pass over the target, as in training, equals decoding step by step."""
 
 import torch
 from torch import Tensor
@@ -16,18 +16,20 @@ SAME, OTHER = 1e-3, 1e-1
 def run(
     lab: Lab, *, mask: bool = True, control_mask: bool = False, n_sentences: int = 20
 ) -> Result:
-    """Translate greedily piece by piece with a cache; then give the decoder the whole result at once."""
-    steps = decoded(lab, n_sentences)
+    """Translate greedily with a cache; then give the decoder the whole translation at once."""
+    steps = decode_step_by_step(lab, n_sentences)
     here, control = (
-        [differ(lab.translator.model, *each, has_mask) for each in steps]
+        [largest_difference(lab.translator.model, *each, has_mask) for each in steps]
         for has_mask in (mask, control_mask)
     )
     n_steps = sum(target.shape[1] for _, target, _ in steps)
     return conclude(
         judge(max(control) > OTHER, max(here) < SAME),
-        f"In {n_sentences} translations, {n_steps} steps, one pass over all pieces gives the logits of the single "
+        f"In {n_sentences} translations, {n_steps} steps, one pass over all tokens gives the "
+        "logits of the single "
         f"steps within {max(here):.1e}.",
-        f"Without the mask the one pass sees what it should predict, and the logits differ by up to {max(control):.1f}.",
+        "Without the mask the one pass sees what it should predict, and the logits differ by up "
+        f"to {max(control):.1f}.",
         ("one pass over the target", "largest difference of a logit", "steps"),
         [("with the mask", max(here), n_steps), ("without it (control)", max(control), n_steps)],
         bars(
@@ -38,8 +40,8 @@ def run(
     )
 
 
-def decoded(lab: Lab, n_sentences: int) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Source, target and the logits of each step of greedy decoding, a sentence each."""
+def decode_step_by_step(lab: Lab, n_sentences: int) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Return source, target and the logits of each greedy step, for each sentence."""
     model, found = lab.translator.model, []
     for pair in grammar_pairs(n_sentences):
         source = torch.tensor([[*lab.translator.source_vocabulary.encode(pair.source), EOS]])
@@ -57,10 +59,10 @@ def decoded(lab: Lab, n_sentences: int) -> list[tuple[Tensor, Tensor, Tensor]]:
     return found
 
 
-def differ(
+def largest_difference(
     model: Transformer, source: Tensor, target: Tensor, steps: Tensor, has_mask: bool
 ) -> float:
-    """The largest difference between the logits of the steps and those of one pass."""
+    """Return the largest difference between the logits of the steps and of one pass."""
     model = shared_copy(model)
     instrument(model, [] if has_mask else [{"op": "no_mask"}], None)
     with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""Temperature spreads the next word's distribution or sharpens it, and leaves the best word the best."""
+"""Temperature flattens or sharpens the distribution of the next word and keeps its maximum."""
 
 from itertools import pairwise
 
@@ -13,7 +13,7 @@ TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 def run(lab: Lab, *, applied: bool = True, n_sentences: int = 20) -> Result:
-    """The distributions of all steps of some translations at several temperatures, and translations drawn at each."""
+    """Measure the distributions of all steps at several temperatures, and sample translations."""
     logits = torch.cat(
         [
             found["logits"]
@@ -41,16 +41,20 @@ def run(lab: Lab, *, applied: bool = True, n_sentences: int = 20) -> Result:
     names = [f"{temperature:g}" for temperature in TEMPERATURES]
     return conclude(
         judge(abs(control - plain) < 1e-3, is_ordered, equal[0] > equal[-1]),
-        f"Over {len(logits)} steps the mean entropy is {entropies[0]:.3f} nats at temperature {TEMPERATURES[0]}, "
-        f"{entropies[2]:.3f} at 1 and {entropies[-1]:.2f} at {TEMPERATURES[-1]:g}; the best piece stays the best in "
-        f"{min(kept):.0%}. Drawn translations equal the greedy one in {equal[0]:.0%}, {equal[2]:.0%} and "
+        f"Over {len(logits)} steps the mean entropy is {entropies[0]:.3f} nats at temperature "
+        f"{TEMPERATURES[0]}, "
+        f"{entropies[2]:.3f} at 1 and {entropies[-1]:.2f} at {TEMPERATURES[-1]:g}; the best token "
+        "stays the best in "
+        f"{min(kept):.0%}. Drawn translations equal the greedy one in {equal[0]:.0%}, "
+        f"{equal[2]:.0%} and "
         f"{equal[-1]:.0%} of sentences.",
-        f"Adding the same number to all scores, unlike dividing them, changes nothing: {control:.3f}.",
-        ("temperature", "mean entropy, nats", "best piece unchanged", "draws equal to greedy"),
+        "Adding the same number to all scores, unlike dividing them, changes nothing: "
+        f"{control:.3f}.",
+        ("temperature", "mean entropy, nats", "best token unchanged", "draws equal to greedy"),
         [
             *zip(names, entropies, kept, equal, strict=True),
             ("3 added to all scores (control)", control, 1.0, ""),
         ],
-        bars("Mean entropy of the next piece, nats, by temperature", names, {"": entropies}),
+        bars("Mean entropy of the next token, nats, by temperature", names, {"": entropies}),
         bars("Share of draws equal to greedy search", names, {"": equal}),
     )

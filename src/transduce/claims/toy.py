@@ -1,7 +1,8 @@
-"""A little language with its translation, on which a model learns in seconds: English word order and Italian agreement.
+"""A toy language with its translation, which a model learns in seconds.
 
-"the red cat of a girl sees the house often" is "il gatto rosso di una ragazza vede la casa spesso". An adjective follows its
-noun and agrees with it; phrases nest, so that sentences can be made longer than any that were seen.
+English word order and Italian agreement: "the red cat of a girl sees the house often" is "il gatto
+rosso di una ragazza vede la casa spesso". An adjective follows its noun and agrees with it. Phrases
+nest, so sentences can be made longer than any in training.
 """
 
 import random
@@ -11,10 +12,13 @@ from transduce.grammar import is_held_out
 from transduce.text.corpus import Pair
 
 WORDS = {
-    "nouns": "cat/gatto dog/cane boy/ragazzo horse/cavallo book/libro train/treno girl/ragazza house/casa car/macchina "
+    "nouns": "cat/gatto dog/cane boy/ragazzo horse/cavallo book/libro train/treno girl/ragazza "
+    "house/casa car/macchina "
     "flower/rosa queen/regina table/tavola",
-    "adjectives": "red/ross new/nuov white/bianc black/ner small/piccol good/buon tall/alt rich/ricc",
-    "verbs": "sees/vede loves/ama finds/trova hears/sente follows/segue wants/vuole takes/prende has/ha",
+    "adjectives": "red/ross new/nuov white/bianc black/ner "
+    "small/piccol good/buon tall/alt rich/ricc",
+    "verbs": "sees/vede loves/ama finds/trova hears/sente follows/segue "
+    "wants/vuole takes/prende has/ha",
     "adverbs": "often/spesso never/mai today/oggi again/ancora",
 }
 NOUNS, ADJECTIVES, VERBS, ADVERBS = (
@@ -26,7 +30,11 @@ Words = list[tuple[str, str]]
 def sentences(
     n: int, seed: int, split: str = "train", nested: tuple[int, int] = (0, 1)
 ) -> Iterator[Pair]:
-    """`n` sentences with their alignment; each phrase holds so many others. Some pairs of subject and verb are held out."""
+    """Yield `n` sentence pairs with their word alignment.
+
+    Each noun phrase holds from `nested[0]` to `nested[1]` others. Some combinations of subject
+    and verb occur only in the split "held-out".
+    """
     rng = random.Random(seed)
     while n:
         subject, verb = phrase(rng, rng.randint(*nested)), rng.choice(list(VERBS.items()))
@@ -48,7 +56,7 @@ def sentences(
 
 
 def phrase(rng: random.Random, depth: int) -> Words:
-    """A noun with its article and perhaps an adjective, and perhaps another phrase that it belongs to."""
+    """Return the words of a noun phrase: article, perhaps an adjective, noun, nested phrases."""
     source, target = rng.choice(list(NOUNS.items()))
     is_she = target.endswith("a")
     article = rng.choice((("the", "la" if is_she else "il"), ("a", "una" if is_she else "un")))
@@ -61,7 +69,7 @@ def phrase(rng: random.Random, depth: int) -> Words:
 
 
 def italian_order(source: list[str]) -> list[int]:
-    """Which source word stands at each place of the translation: a noun before its adjective."""
+    """Return the index of the source word at each target position: noun before adjective."""
     order = list(range(len(source)))
     for i, word in enumerate(source):
         if word in ADJECTIVES:

@@ -24,7 +24,7 @@ def train_each(lab: Lab, variants: Variants, seeds: Sequence[int], **common: Any
 
 
 def has_learned(evaluations: Sequence[Evaluation]) -> bool:
-    """Whether the models can do their task at all. If not, differences between them mean nothing."""
+    """Whether the models can do their task at all; if not, differences mean nothing."""
     return mean([evaluation.token_accuracy for evaluation in evaluations]) > LEARNED
 
 

@@ -18,7 +18,7 @@ SHAPE = {"n_layers": 3}
 
 
 def run(lab: Lab, *, peak: float = PEAK, seeds: tuple[int, ...] = SEEDS[:2]) -> Result:
-    """The same peak rate with and without a warm-up, for the paper's post-norm and for pre-norm."""
+    """Train with the same peak rate with and without a warm-up, for post-norm and pre-norm."""
     rate = {"learning_rate": peak}
     flat = {**rate, "warmup_steps": 1}
     variants: Variants = {
@@ -45,6 +45,11 @@ def run(lab: Lab, *, peak: float = PEAK, seeds: tuple[int, ...] = SEEDS[:2]) -> 
         f"({exact[0]} and {exact[1]} of sentences exact).",
         evaluations,
         loss_curves(lab, variants, seeds[0]),
-        control=f"Pre-norm, which is said not to need it, ends at {mean(control):.2f} without any ({exact[2]} exact): "
-        f"{'by itself the rate is not' if control_learns else 'it has not learnt, so the rate itself may be'} too high.",
+        control=f"Pre-norm, which is said not to need it, ends at {mean(control):.2f} without any "
+        f"({exact[2]} exact): "
+        + (
+            "by itself the rate is not too high."
+            if control_learns
+            else "it has not learned, so the rate itself may be too high."
+        ),
     )

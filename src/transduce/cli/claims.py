@@ -198,7 +198,8 @@ def describe_model(model: Path | None) -> str:
     return (
         f"Claims without models of their own examine {examined}: {config.n_layers} layers in each "
         f"of its two stacks, {config.n_heads} heads, vectors of {config.d_model} numbers, "
-        f"a vocabulary of {n_tokens:,} tokens; a token is a word or a part of one. The grammar that "
+        f"a vocabulary of {n_tokens:,} tokens; a token is a word or a part of one. "
+        "The grammar that "
         "generates the sentences also gives the correct translation and the word alignment. "
         "Layers and heads are counted from 1."
     )

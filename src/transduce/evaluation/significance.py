@@ -149,8 +149,9 @@ def p_of_randomization(
     is_exchanged = np.random.default_rng(seed).integers(2, size=shape, dtype=bool)
     mixed = is_exchanged @ baseline + ~is_exchanged @ system
     opposite = ~is_exchanged @ baseline + is_exchanged @ system
-    scores = [[corpus_score(metric, totals) for totals in trials] for trials in (mixed, opposite)]
-    differences = np.abs(np.subtract(*scores))
+    scores = np.array([corpus_score(metric, totals) for totals in mixed])
+    opposite_scores = np.array([corpus_score(metric, totals) for totals in opposite])
+    differences = np.abs(scores - opposite_scores)
     return p_value(differences, abs(observed))
 
 

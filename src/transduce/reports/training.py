@@ -1,4 +1,4 @@
-"""report.html: how a training goes, as one page that needs nothing else. Made anew from metrics.jsonl at each validation."""
+"""The page report.html of a run, rewritten from metrics.jsonl at each validation."""
 
 import json
 import math
@@ -12,21 +12,21 @@ from transduce.reports.html import Html, details, element, page, table, tiles
 Rows = Sequence[Mapping[str, Any]]
 # Histogram of sentence lengths: classes of 0 to 4 words, 5 to 9, ..., 60 and more.
 WORDS_PER_CLASS, N_CLASSES = 5, 13
-MOST_POINTS = 400  # of a line: more cannot be told apart
+MAX_POINTS = 400  # of a line; more would not be visible
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The rows of metrics.jsonl; a last one that is not finished is left out."""
+    """Return the rows of metrics.jsonl, without an unfinished last row."""
     rows = path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []
     return [json.loads(row) for row in rows]
 
 
 def training_page(name: str, rows: Rows, facts: Mapping[str, object], settings: str) -> str:
-    """The whole page: where the training stands, its curves, what it made of one sentence, what it was given."""
-    return page(f"{name}: training", *_parts(name, rows, facts, settings))
+    """Return the page: progress, curves, the translations of one sample, corpus and settings."""
+    return page(f"{name}: training", *_sections(name, rows, facts, settings))
 
 
-def _parts(name: str, rows: Rows, facts: Mapping[str, object], settings: str) -> Iterator[Html]:
+def _sections(name: str, rows: Rows, facts: Mapping[str, object], settings: str) -> Iterator[Html]:
     steps, validations = (
         [row for row in rows if "loss" in row],
         [row for row in rows if "valid_loss" in row],
@@ -37,18 +37,18 @@ def _parts(name: str, rows: Rows, facts: Mapping[str, object], settings: str) ->
     yield element("h2", "Curves, by step")
     yield element("div", *_charts(steps, validations), style="charts")
     if validations:
-        yield element("h2", "One text, as the model renders it")
+        yield element("h2", "One text, as the model translates it")
         yield element("p", validations[-1]["sample"][0], style="quiet")
         shown = [
             (row["step"], f"{row['valid_loss']:.3f}", row["sample"][1])
             for row in _thin(validations, 25)
         ]
-        yield table(["step", "validation loss", "what it wrote"], shown, numbers=(0, 1))
+        yield table(["step", "validation loss", "output"], shown, numbers=(0, 1))
         if hardest := validations[-1].get("hardest"):
-            yield element("h2", "The worst sentences of the last validation")
+            yield element("h2", "Worst sentences of the last validation")
             worst = [(f"{chrf:.0f}", *texts) for chrf, *texts in hardest]
-            yield table(["chrF", "source", "what it wrote", "reference"], worst, numbers=(0,))
-    yield element("h2", "What it was given")
+            yield table(["chrF", "source", "output", "reference"], worst, numbers=(0,))
+    yield element("h2", "Corpus and settings")
     yield table(["", ""], [(key, value) for key, value in facts.items()])
     yield details("All settings", element("pre", settings))
 
@@ -56,12 +56,12 @@ def _parts(name: str, rows: Rows, facts: Mapping[str, object], settings: str) ->
 def _summary(steps: Rows, validations: Rows) -> Iterator[tuple[object, object]]:
     if steps:
         yield f"{steps[-1]['step']:,}", "steps"
-        yield f"{steps[-1]['tokens_per_second']:,.0f}", "pieces a second, lately"
+        yield f"{steps[-1]['tokens_per_second']:,.0f}", "tokens per second (latest)"
     if validations:
         best = min(validations, key=lambda row: float(row["valid_loss"]))
         yield f"{best['valid_loss']:.3f}", f"lowest validation loss (step {best['step']:,})"
         for key, label in (
-            ("valid_bleu", "BLEU, greedy, at the last validation"),
+            ("valid_bleu", "BLEU (greedy, last validation)"),
             ("valid_perplexity", "perplexity"),
         ):
             if key in validations[-1]:
@@ -69,9 +69,9 @@ def _summary(steps: Rows, validations: Rows) -> Iterator[tuple[object, object]]:
 
 
 def _charts(steps: Rows, validations: Rows) -> Iterator[Html]:
-    few = _thin(steps, MOST_POINTS)
+    few = _thin(steps, MAX_POINTS)
     if steps:
-        yield _curve("Loss in training, smoothed targets", few, "loss")
+        yield _curve("Training loss (with label smoothing)", few, "loss")
     if validations:
         yield _curve("Validation loss", validations, "valid_loss")
         for key in validations[-1]:
@@ -80,7 +80,7 @@ def _charts(steps: Rows, validations: Rows) -> Iterator[Html]:
                 yield _curve("BLEU, greedy" if key == "valid_bleu" else name, validations, key)
     if steps:
         yield _curve("Learning rate", few, "rate")
-        yield _curve("Pieces a second", few, "tokens_per_second")
+        yield _curve("Tokens per second", few, "tokens_per_second")
     if validations and validations[-1].get("lengths"):
         yield _lengths(validations[-1]["lengths"])
 
@@ -91,7 +91,7 @@ def _curve(title: str, rows: Rows, key: str) -> Html:
 
 
 def _lengths(lengths: Mapping[str, Sequence[int]]) -> Html:
-    """How many references and translations have how many words."""
+    """Return a histogram of the lengths of references and translations, in words."""
     n_classes = max(
         (i + 1 for counts in lengths.values() for i, n in enumerate(counts) if n), default=1
     )
@@ -102,14 +102,14 @@ def _lengths(lengths: Mapping[str, Sequence[int]]) -> Html:
     names = [*names, f"{WORDS_PER_CLASS * (N_CLASSES - 1)} words and more"][:n_classes]
     series = [Series(name, counts[:n_classes]) for name, counts in lengths.items()]
     return bar_chart(
-        "Sentences by words, last validation",
+        "Sentences by number of words, last validation",
         names,
         series,
         [(i, str(WORDS_PER_CLASS * i)) for i in range(n_classes)],
     )
 
 
-def _thin(rows: Rows, most: int) -> Rows:
-    """At most so many rows, evenly, the last one among them."""
-    every = -(-len(rows) // most) or 1
+def _thin(rows: Rows, limit: int) -> Rows:
+    """Return at most `limit` rows, evenly spaced, including the last one."""
+    every = max(1, math.ceil(len(rows) / limit))
     return [row for i, row in enumerate(rows) if (len(rows) - 1 - i) % every == 0]
