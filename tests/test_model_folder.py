@@ -97,13 +97,17 @@ def test_what_is_not_a_model_folder_is_named_with_what_was_found(tmp_path: Path)
         load_model(tmp_path / "gone")
     (tmp_path / "corpus.txt").write_text("x")
     with pytest.raises(
-        ModelError, match=r"is not a model folder: there is no config\.json in it, nor in .*model"
+        ModelError, match=r"is not a model folder: neither it nor .*model contains config\.json"
     ):
         load_model(tmp_path)
-    with pytest.raises(ModelError, match=r"is not a model folder: there is no config\.json"):
+    with pytest.raises(
+        ModelError, match=r"is not a model folder: neither it nor .* contains config\.json"
+    ):
         load_model(tmp_path / "corpus.txt")
     (tmp_path / "run.toml").write_text("")
-    with pytest.raises(ModelError, match="is a run that has no model yet: let its training finish"):
+    with pytest.raises(
+        ModelError, match="is a run folder without a model; finish the training first"
+    ):
         load_model(tmp_path)
 
 
@@ -122,20 +126,22 @@ def test_a_missing_a_cut_and_a_changed_file_are_each_named(folder: Path, name: s
         load_model(folder)
     if name != "config.json":
         (folder / name).unlink()
-        with pytest.raises(ModelError, match=rf"{name} is missing: the manifest lists it"):
+        with pytest.raises(ModelError, match=rf"{name} is missing, but the manifest lists it"):
             load_model(folder)
 
 
 def test_a_missing_or_broken_manifest_is_named(folder: Path) -> None:
     manifest = (folder / "manifest.json").read_bytes()
     (folder / "manifest.json").write_text("[1]")
-    with pytest.raises(ModelError, match=r"manifest\.json holds a list, wanted an object"):
+    with pytest.raises(
+        ModelError, match=r"manifest\.json contains a JSON list, expected an object"
+    ):
         load_model(folder)
     (folder / "manifest.json").write_text("{")
     with pytest.raises(ModelError, match=r"manifest\.json is not valid JSON"):
         load_model(folder)
     (folder / "manifest.json").write_bytes(manifest.replace(b'"format": 1', b'"format": 9'))
-    with pytest.raises(ModelError, match="format 9, this transduce reads format 1"):
+    with pytest.raises(ModelError, match="has format 9, this version of transduce reads format 1"):
         load_model(folder)
     (folder / "manifest.json").write_text('{"format": 1, "files": 3}')
     with pytest.raises(ModelError, match="has no list of files"):
@@ -154,7 +160,7 @@ def test_a_path_out_of_the_folder_is_refused(folder: Path, tmp_path: Path) -> No
         folder, "manifest.json", lambda content: content.replace(b'"words.txt"', b'"../secret"')
     )
     with pytest.raises(
-        ModelError, match=r"lists '\.\./secret', which lies outside the folder: refused"
+        ModelError, match=r"lists '\.\./secret', which is outside the folder; it was not read"
     ):
         load_model(folder)
 
@@ -162,14 +168,14 @@ def test_a_path_out_of_the_folder_is_refused(folder: Path, tmp_path: Path) -> No
 def test_a_link_out_of_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:
     (folder / "words.txt").rename(tmp_path / "elsewhere")
     (folder / "words.txt").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ModelError, match="which lies outside the folder: refused"):
+    with pytest.raises(ModelError, match="which is outside the folder; it was not read"):
         load_model(folder)
 
 
 def test_vocabulary_and_weights_that_do_not_match_are_refused_with_both_sizes(folder: Path) -> None:
     edit_config(folder, vocab_size=701)
     with pytest.raises(
-        ModelError, match=r"sentencepiece\.model has 700 pieces, config\.json says 701"
+        ModelError, match=r"sentencepiece\.model has 700 tokens, config\.json says 701"
     ):
         load_model(folder)
 

@@ -1,16 +1,20 @@
-"""Model folders: atomic and checked. Torch is loaded when somebody asks for the model itself.
+"""Read and write model folders: written atomically, checked against SHA-256 sums when read.
 
 A model folder:
     config.json            text, model and decode settings
     model.safetensors      the weights, nothing else
     sentencepiece.model    the vocabulary; with text.joint = false also sentencepiece.target.model
-    words.txt              the words of the source side of the training text, if they are few enough to keep
-    manifest.json          format version, SHA-256 and size of each file, and the card: how this model came to be
+    words.txt              the source words of the training text, if they are few enough to store
+    manifest.json          format version, size and SHA-256 of each file, and the card: how the
+                           model was trained
+
+Torch is imported only when the model itself is needed.
 """
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,60 +35,57 @@ BUILTIN = Path(__file__).parent / "builtin" / "en-it"  # the model that ships in
 
 
 class FolderConfig(Section):
-    """What config.json holds."""
+    """The settings in config.json."""
 
     text: TextConfig = TextConfig()
     model: ModelConfig = ModelConfig()
     decode: DecodeConfig = DecodeConfig()
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A model that still lies in its folder."""
+@dataclass(frozen=True)
+class StoredModel:
+    """A model whose weights are still on disk."""
 
     folder: Path
     config: ModelConfig
-    entry: Mapping[str, Any]  # of the manifest
+    entry: Mapping[str, Any]  # size and SHA-256 of the weights, from the manifest
 
-    def load(self) -> "Transformer | LanguageModel":
-        """The model with its weights, which are checked once more."""
+    @cached_property
+    def model(self) -> "Transformer | LanguageModel":
+        """The model, loaded at the first access; the weights are checked again."""
         from transduce.model.weights import build_from_bytes
 
-        return build_from_bytes(
-            self.config, _read_checked(self.folder, WEIGHTS, self.entry), self.folder / WEIGHTS
-        )
-
-
-class Lazily:
-    """The field of a model: one that is stored is loaded when it is asked for."""
-
-    def __get__(self, owner: "ModelFolder | None", kind: type) -> "Transformer | LanguageModel":
-        if owner is None:
-            raise AttributeError("a model has no default")
-        if isinstance(model := vars(owner)["model"], Stored):
-            vars(owner)["model"] = model = model.load()
-        return model
-
-    def __set__(self, owner: "ModelFolder", model: "Transformer | LanguageModel | Stored") -> None:
-        vars(owner)["model"] = model
+        content = _read_checked(self.folder, WEIGHTS, self.entry)
+        return build_from_bytes(self.config, content, self.folder / WEIGHTS)
 
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A model with all it needs to read and write text."""
+    """A model with its settings and vocabularies: everything needed to read and write text.
+
+    `weights` is the model itself, or the place to load it from. Read the model as `folder.model`.
+    """
 
     config: FolderConfig
-    model: Lazily = Lazily()
-    source_vocabulary: Vocabulary  # type: ignore[misc]  # what looks like a default of model is its descriptor
-    target_vocabulary: Vocabulary  # type: ignore[misc]  # the same
-    words: frozenset[str] | None = None  # of the source side of the training text; None: not kept
+    weights: "Transformer | LanguageModel | StoredModel"
+    source_vocabulary: Vocabulary
+    target_vocabulary: Vocabulary
+    words: frozenset[str] | None = None  # source words of the training text; None: not stored
     card: Mapping[str, Any] = field(default_factory=dict)
-    fingerprint: str | None = (
-        None  # of settings and weights as they lie in a folder; None: they were never stored
-    )
+    fingerprint: str | None = None  # SHA-256 of settings and weights; None: never written to disk
+
+    @property
+    def model(self) -> "Transformer | LanguageModel":
+        """The model; one that is still on disk is loaded at the first access."""
+        if isinstance(self.weights, StoredModel):
+            return self.weights.model
+        return self.weights
 
     def trained_with(self, section: str, key: str) -> Any:
-        """A setting of the training, as the card says; None if it does not say, for anybody may have written it."""
+        """Return a training setting recorded in the card, or None.
+
+        The card is free-form, so nothing about its structure is assumed.
+        """
         settings = self.card.get("settings")
         values = settings.get(section) if isinstance(settings, dict) else None
         return values.get(key) if isinstance(values, dict) else None
@@ -93,7 +94,7 @@ class ModelFolder:
 def save_model(
     folder: Path, contents: ModelFolder, precision: Literal["float32", "float16"] = "float32"
 ) -> None:
-    """Write a model folder, atomically: it is there whole or not at all."""
+    """Write a model folder atomically: a reader sees the complete folder or none."""
     from transduce.model.weights import pack_weights
 
     files: dict[str, bytes] = {
@@ -117,7 +118,10 @@ def save_model(
 
 
 def find_model(path: Path) -> Path:
-    """The model folder meant by a path: itself, or the `model` of a run folder."""
+    """Return the model folder of a path: the path itself, or `model` in a run folder.
+
+    Raise MissingInputError if the path does not exist, ModelError if there is no model.
+    """
     if not path.exists():
         raise MissingInputError(f"no model folder {path}")
     if (path / CONFIG).is_file():
@@ -126,29 +130,33 @@ def find_model(path: Path) -> Path:
         return path / "model"
     if (path / "run.toml").is_file():
         raise ModelError(
-            f"{path} is a run that has no model yet: let its training finish (the same command continues it)"
+            f"{path} is a run folder without a model; finish the training first "
+            "(the same train command resumes it)"
         )
     raise ModelError(
-        f"{path} is not a model folder: there is no {CONFIG} in it, nor in {path / 'model'}"
+        f"{path} is not a model folder: neither it nor {path / 'model'} contains {CONFIG}"
     )
 
 
 def load_model(path: Path) -> ModelFolder:
-    """Read a model folder or the model of a run, whole, checking every file against the manifest."""
-    found = open_model(path)
-    found.model  # noqa: B018  this loads it
-    return found
+    """Load the model of a model folder or run folder, and check every file against the manifest."""
+    folder = open_model(path)
+    folder.model  # noqa: B018  loads the weights
+    return folder
 
 
 def open_model(path: Path) -> ModelFolder:
-    """A model folder or the model of a run, every file checked against the manifest; the weights are not in memory yet."""
+    """Open a model folder or run folder, and check every file against the manifest.
+
+    The weights are checked too, but loaded only when `model` is first read.
+    """
     folder = find_model(path)
-    manifest = read_json(folder / MANIFEST)
+    manifest = read_json(folder / MANIFEST, "model folder")
     entries = _listed_files(manifest, folder)
     for name in (CONFIG, WEIGHTS, SOURCE_VOCABULARY):
         if name not in entries:
             raise ModelError(
-                f"{folder / MANIFEST} does not list {name}: this is not a whole model folder"
+                f"{folder / MANIFEST} does not list {name}: the model folder is incomplete"
             )
     _read_checked(folder, WEIGHTS, entries[WEIGHTS], keep=False)
     files = {
@@ -165,24 +173,30 @@ def open_model(path: Path) -> ModelFolder:
     ):
         if len(vocabulary) != size:
             raise ModelError(
-                f"{folder}: {name} has {len(vocabulary)} pieces, {CONFIG} says {size}: they do not belong together"
+                f"{folder}: {name} has {len(vocabulary)} tokens, {CONFIG} says {size}: "
+                "the two files belong to different models"
             )
-    words = (
-        frozenset(files[WORDS].decode(errors="replace").split("\n")[:-1])
-        if WORDS in files
-        else None
-    )
+    words = None
+    if WORDS in files:
+        lines = files[WORDS].decode(errors="replace").split("\n")
+        words = frozenset(lines[:-1])  # the last line ends with a line feed
     card = manifest.get("card")
-    card = card if isinstance(card, dict) else {}
-    stored = Stored(folder, config.model, entries[WEIGHTS])
-    fingerprint = sha256(files[CONFIG] + entries[WEIGHTS]["sha256"].encode())
-    return ModelFolder(config, stored, source, target, words, card, fingerprint)
+    return ModelFolder(
+        config=config,
+        weights=StoredModel(folder, config.model, entries[WEIGHTS]),
+        source_vocabulary=source,
+        target_vocabulary=target,
+        words=words,
+        card=card if isinstance(card, dict) else {},
+        fingerprint=sha256(files[CONFIG] + entries[WEIGHTS]["sha256"].encode()),
+    )
 
 
 def _listed_files(manifest: Mapping[str, Any], folder: Path) -> dict[str, dict[str, Any]]:
     if manifest.get("format") != FORMAT:
         raise ModelError(
-            f"{folder}: format {manifest.get('format')!r}, this transduce reads format {FORMAT}: use the version that wrote it"
+            f"{folder} has format {manifest.get('format')!r}, this version of transduce reads "
+            f"format {FORMAT}; use the version that wrote it"
         )
     files = manifest.get("files")
     if not isinstance(files, dict) or not all(isinstance(entry, dict) for entry in files.values()):
@@ -191,13 +205,16 @@ def _listed_files(manifest: Mapping[str, Any], folder: Path) -> dict[str, dict[s
 
 
 def _read_checked(folder: Path, name: str, entry: Mapping[str, Any], *, keep: bool = True) -> bytes:
-    """The content of a file that the manifest lists; without `keep` it is only checked, a stretch at a time."""
+    """Check a file against its manifest entry and return its content.
+
+    With `keep` false the file is checked without reading it into memory; the result is empty.
+    """
     path = folder / name
     if Path(name).name != name or (
         path.is_symlink() and not path.resolve().is_relative_to(folder.resolve())
     ):
         raise ModelError(
-            f"{folder / MANIFEST} lists {name!r}, which lies outside the folder: refused"
+            f"{folder / MANIFEST} lists {name!r}, which is outside the folder; it was not read"
         )
     try:
         with path.open("rb") as file:
@@ -207,7 +224,7 @@ def _read_checked(folder: Path, name: str, entry: Mapping[str, Any], *, keep: bo
             content = file.read() if keep else b""
     except FileNotFoundError:
         raise ModelError(
-            f"{path} is missing: the manifest lists it; copy the folder again, whole"
+            f"{path} is missing, but the manifest lists it; copy the whole folder again"
         ) from None
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all: written under another name, flushed to disk, then renamed."""
+"""Read and write files atomically: written under another name, flushed to disk, then renamed."""
 
 import hashlib
 import json
@@ -14,7 +14,10 @@ PARTIAL = ".partial"
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write a folder of files under another name, flush it to disk, then rename it: whole or not at all."""
+    """Write a folder of files atomically: a reader sees the complete folder or none.
+
+    Raise OutputError if it cannot be created, StorageError if writing fails (disk full).
+    """
     partial = folder.with_name(folder.name + PARTIAL)
     try:
         shutil.rmtree(partial, ignore_errors=True)
@@ -31,7 +34,8 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
         shutil.rmtree(partial, ignore_errors=True)
         needed = sum(map(len, files.values())) / 1e6
         raise StorageError(
-            f"cannot write {folder}: {error.strerror} ({needed:,.1f} MB wanted); nothing of it was kept"
+            f"cannot write {folder}: {error.strerror} ({needed:,.1f} MB needed); "
+            "the incomplete folder was removed"
         ) from None
 
 
@@ -44,43 +48,42 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file under another name and rename it: a reader sees the old one or the new one, whole."""
+    """Write a file atomically: a reader sees the old content or the new content."""
     partial = path.with_name(path.name + PARTIAL)
     write_file(partial, content)
     try:
         partial.rename(path)
-    except (
-        FileNotFoundError
-    ):  # a worker that outlived its killed parent was writing the same file, and was first
+    except FileNotFoundError:
+        # A worker that outlived its killed parent wrote the same file and renamed it first.
         if not path.exists():
             raise
 
 
 def sha256(content: bytes) -> str:
-    """The fingerprint of a file's content."""
+    """Return the SHA-256 of a file's content, in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
 def to_json(value: Any) -> bytes:
-    """JSON as it stands in our files."""
+    """Return a value as indented UTF-8 JSON, the form of all files this package writes."""
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def read_json(path: Path, what: str = "model folder") -> dict[str, Any]:
+def read_json(path: Path, folder_kind: str) -> dict[str, Any]:
     """Read a JSON object; raise ModelError if it is missing or invalid.
 
-    `what` names the folder that the file belongs to, for the error message.
+    `folder_kind` names in the message what the file belongs to: "model folder", "run folder", ...
     """
     try:
         value = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise ModelError(f"{path} is missing: this is not a whole {what}") from None
+        raise ModelError(f"{path} is missing: the {folder_kind} is incomplete") from None
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not valid JSON: {error}") from None
     if not isinstance(value, dict):
-        raise ModelError(f"{path} holds a {type(value).__name__}, wanted an object")
+        raise ModelError(f"{path} contains a JSON {type(value).__name__}, expected an object")
     return value
 
 

@@ -309,7 +309,7 @@ def test_every_kind_of_bad_input_has_its_message_and_exit_code(
         (
             ("translate", "-m", tmp_path / "full"),
             78,
-            "is not a model folder: there is no config.json",
+            "is not a model folder: neither it nor ",
         ),
         (
             ("info", "--preset", "base", "-m", tmp_path),

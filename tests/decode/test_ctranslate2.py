@@ -251,7 +251,7 @@ def test_models_that_ctranslate2_cannot_take_are_named(
     odd = replace(
         untrained_folder,
         config=FolderConfig(model=config),
-        model=Transformer(config),
+        weights=Transformer(config),
         fingerprint="x",
     )
     reason = "CTranslate2 cannot hold this model: its heads are not d_model / n_heads wide"

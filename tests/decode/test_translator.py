@@ -162,7 +162,7 @@ def test_a_model_with_learned_positions_reads_and_writes_no_further_than_they_go
     config = ModelConfig(**{**shape, "positions": "learned", "max_positions": 11})
     model = build(config).eval()
     translator = Translator(
-        replace(untrained_folder, config=FolderConfig(model=config), model=model)
+        replace(untrained_folder, config=FolderConfig(model=config), weights=model)
     )
     [found] = translator.translate(
         ["I love you very much and I love you very much and I love you very much"]
@@ -239,7 +239,7 @@ def test_no_translation_holds_a_line_break(
 
 def test_a_language_model_cannot_translate(untrained_folder: ModelFolder) -> None:
     config = ModelConfig(**{**untrained_folder.config.model.model_dump(), "kind": "decoder-only"})
-    folder = replace(untrained_folder, config=FolderConfig(model=config), model=build(config))
+    folder = replace(untrained_folder, config=FolderConfig(model=config), weights=build(config))
     with pytest.raises(ModelError, match="this is a language model, it cannot translate"):
         Translator(folder)
 
@@ -269,7 +269,7 @@ def disturbed(folder: ModelFolder) -> ModelFolder:
             parameter.add_(
                 0.1 * parameter.std() * torch.randn(parameter.shape) if parameter.dim() > 1 else 0.0
             )
-    return replace(folder, model=model)
+    return replace(folder, weights=model)
 
 
 def test_a_model_together_with_itself_is_the_model(translator: Translator) -> None:
@@ -521,7 +521,7 @@ def test_a_prefix_longer_than_the_positions_of_a_model_is_refused(
     shape = untrained_folder.config.model.model_dump()
     config = ModelConfig(**{**shape, "positions": "learned", "max_positions": 5})
     bound = Translator(
-        replace(untrained_folder, config=FolderConfig(model=config), model=build(config).eval())
+        replace(untrained_folder, config=FolderConfig(model=config), weights=build(config).eval())
     )
     with pytest.raises(UsageError, match=r"a prefix of \d+ pieces: this model writes at most 4"):
         bound.translate(["I love you"], prefix="I love you very much and I love you")

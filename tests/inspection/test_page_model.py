@@ -68,7 +68,7 @@ def test_two_vocabularies_are_packed_separately(
 
 def test_a_model_that_is_too_large_for_a_page_is_refused(untrained_folder: ModelFolder) -> None:
     config = ModelConfig(vocab_size=700, d_model=512, n_layers=2, n_heads=8, d_ff=1024)
-    folder = replace(untrained_folder, model=Transformer(config))
+    folder = replace(untrained_folder, weights=Transformer(config))
     n_parameters = sum(weight.numel() for weight in folder.model.parameters())
     assert n_parameters > MAX_PARAMETERS
     with pytest.raises(UsageError) as caught:

@@ -115,7 +115,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
 def read_or_empty(path: Path) -> dict[str, Any]:
     """Read a JSON object; return {} if it is missing or damaged (its subject is then made again)."""
     try:
-        return read_json(path)
+        return read_json(path, "prepared corpus")
     except ModelError:
         return {}
 

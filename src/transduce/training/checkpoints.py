@@ -105,7 +105,7 @@ def write_with_manifest(folder: Path, files: Mapping[str, bytes]) -> None:
 def find_damage(path: Path) -> str | None:
     """Check a checkpoint against its manifest; return what is wrong, or None."""
     try:
-        entries = read_json(path / MANIFEST)["files"]
+        entries = read_json(path / MANIFEST, "checkpoint")["files"]
     except (ModelError, KeyError) as error:
         return str(error)
     for name, entry in entries.items():
@@ -151,7 +151,7 @@ def load_checkpoint(
     path: Path, model: nn.Module, optimizer: torch.optim.Optimizer
 ) -> TrainingState:
     """Load weights and optimizer state in place; return the rest of the state."""
-    values = read_json(path / STATE)
+    values = read_json(path / STATE, "checkpoint")
     load_weights(model, load_weights_file(path / WEIGHTS), path / WEIGHTS)
     _restore_optimizer(model, optimizer, load_weights_file(path / OPTIMIZER))
     return state_from_json(values, path)
@@ -182,7 +182,7 @@ def average_checkpoints(folder: Path, model: nn.Module, every: int, last: int) -
 def load_best(folder: Path, model: nn.Module) -> int:
     """Load the weights of the best validation into the model and return their step."""
     load_weights(model, load_weights_file(folder / BEST / WEIGHTS), folder / BEST)
-    return state_from_json(read_json(folder / BEST / STATE), folder / BEST).step
+    return state_from_json(read_json(folder / BEST / STATE, "checkpoint"), folder / BEST).step
 
 
 def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

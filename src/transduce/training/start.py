@@ -81,7 +81,8 @@ def load_start_model(path: str | Path | None, kind: str) -> StartModel | None:
         raise ConfigError(
             f"--from {path} has model.kind {folder.config.model.kind!r}; expected {kind!r}"
         )
-    files = read_json(find_model(Path(path)) / MANIFEST)["files"]  # checked by `load_model`
+    manifest = read_json(find_model(Path(path)) / MANIFEST, "model folder")
+    files = manifest["files"]  # checked by `load_model`
     return StartModel(Path(path), folder, files[WEIGHTS]["sha256"])
 
 

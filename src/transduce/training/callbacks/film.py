@@ -84,7 +84,7 @@ def make_frame(folder: ModelFolder, text: str) -> tuple[dict[str, Any], dict[str
     model reads the text itself.
     """
     model = shared_copy(folder.model).eval()
-    folder = replace(folder, model=model)
+    folder = replace(folder, weights=model)
     is_translator = isinstance(model, Transformer)
     recorded = "cross.weights" if is_translator else "self.weights"
     tensors: dict[str, Tensor] = {}
