@@ -136,3 +136,16 @@ def is_locked(folder: Path) -> bool:
     except BlockingIOError:
         return True
     return False
+
+
+def find_film(model: Path | None) -> bytes | None:
+    """Return the film of the run that trained a model, or None if there is none.
+
+    `model` is a run folder or the model folder inside one; None is the built-in model.
+    """
+    if model is None:
+        return None
+    for folder in (model, model.parent):
+        if (folder / FILM).is_file():
+            return (folder / FILM).read_bytes()
+    return None
