@@ -1,7 +1,8 @@
-"""Every setting, once: its type, its default, its meaning, its check; TOML in and out.
+"""All settings: types, defaults, descriptions and validation; reading and writing them as TOML.
 
-Settings reach a run in layers, each overriding the one before: the defaults here, a preset, what the corpus suggests,
-`--config run.toml`, `--set section.key=value` and the flags. `resolve` merges the layers and checks the result.
+Settings come in layers, and each layer overrides the one before it: the defaults in this module,
+a preset, values chosen for the corpus, `--config run.toml`, `--set section.key=value`, and other
+options. `resolve` merges the layers and validates the result.
 """
 
 import difflib
@@ -19,95 +20,103 @@ Layer = Mapping[str, Mapping[str, Any]]
 
 
 class Section(BaseModel):
-    """A group of settings: frozen, and closed to names it does not know."""
+    """A group of settings: immutable; unknown names are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False, allow_inf_nan=False)
 
 
 class TextConfig(Section):
-    """How text becomes pieces."""
+    """Vocabulary and normalization of the text."""
 
     kind: Literal["bpe", "unigram", "char", "byte"] = Field(
-        "bpe", description="what the pieces are"
+        "bpe", description="kind of tokens (SentencePiece model type)"
     )
     vocab_size: int | None = Field(
-        None, ge=261, le=256_000, description="pieces; left out, chosen from the corpus"
+        None, ge=261, le=256_000, description="number of tokens; default: chosen for the corpus"
     )
-    joint: bool = Field(
-        True, description="one vocabulary for both languages (section 5.1), or one each"
-    )
+    joint: bool = Field(True, description="one vocabulary shared by both languages (section 5.1)")
     normalization: Literal["nfc", "nfkc", "none"] = Field(
         "nfc",
-        description="Unicode's normal form, control characters removed; in training and in translation",
+        description="Unicode normalization; nfc and nfkc also remove control characters",
     )
     languages: tuple[str, str] | None = Field(
-        None, description="of source and target; left out, from file suffixes"
+        None, description="source and target language; default: the file name suffixes"
     )
     dropout: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="BPE-dropout: the chance that a merge is left out, anew in each epoch",
+        description="BPE-dropout: probability of skipping a merge, drawn again in each epoch",
     )
 
 
 class DataConfig(Section):
-    """How pairs become batches."""
+    """Batches, length limit and validation split."""
 
     batch_tokens: int = Field(
-        4096, ge=16, description="pieces a batch may hold, on its longer side, padding counted"
+        4096, ge=16, description="maximum tokens per batch, including padding, on the longer side"
     )
     max_length: int = Field(
-        256, ge=4, description="longer pairs (in pieces, either side) are left out and counted"
+        256, ge=4, description="maximum tokens of either side; longer pairs are dropped"
     )
     valid_pairs: int | None = Field(
-        None, ge=1, description="pairs split off for validation when no set is given"
+        None, ge=1, description="pairs split off for validation if no validation set is given"
     )
 
 
 class ModelConfig(Section):
-    """The shape of the Transformer, in the paper's names (Table 3)."""
+    """The shape of the Transformer, with the names of the paper (Table 3)."""
 
     kind: Literal["encoder-decoder", "decoder-only"] = Field(
-        "encoder-decoder", description="translator, language model"
+        "encoder-decoder",
+        description="translator (encoder-decoder) or language model (decoder-only)",
     )
-    vocab_size: int | None = Field(None, ge=1, description="set from the vocabulary, not by hand")
+    vocab_size: int | None = Field(None, ge=1, description="set automatically from the vocabulary")
     target_vocab_size: int | None = Field(
-        None, ge=1, description="with text.joint = false: the target's own size"
+        None, ge=1, description="set automatically if text.joint is false"
     )
     n_layers: int = Field(
-        6, ge=1, le=1000, description="N: layers of the encoder, and of the decoder"
+        6, ge=1, le=1000, description="N: layers of the encoder, and again of the decoder"
     )
-    d_model: int = Field(512, ge=2, le=65_536, description="width of every vector between layers")
+    d_model: int = Field(512, ge=2, le=65_536, description="width of embeddings and layer outputs")
     d_ff: int = Field(
-        2048, ge=1, le=1_048_576, description="inner width of the feed-forward network"
+        2048, ge=1, le=1_048_576, description="hidden width of the feed-forward network"
     )
-    n_heads: int = Field(8, ge=1, le=1024, description="h: heads of attention")
+    n_heads: int = Field(8, ge=1, le=1024, description="h: number of attention heads")
     d_k: int | None = Field(
-        None, ge=1, le=65_536, description="size of a query and a key; left out, d_model / n_heads"
+        None,
+        ge=1,
+        le=65_536,
+        description="width of queries and keys per head; default: d_model / n_heads",
     )
     d_v: int | None = Field(
-        None, ge=1, le=65_536, description="size of a value; left out, d_model / n_heads"
+        None, ge=1, le=65_536, description="width of values per head; default: d_model / n_heads"
     )
     dropout: float = Field(
-        0.1, ge=0, lt=1, description="P_drop, on sub-layer outputs and embeddings (section 5.4)"
+        0.1,
+        ge=0,
+        lt=1,
+        description="P_drop: dropout on sub-layer outputs and embeddings (section 5.4)",
     )
     norm: Literal["post", "pre"] = Field(
-        "post", description="LayerNorm after the residual (the paper) or before"
+        "post", description="LayerNorm after each sub-layer (post, as in the paper) or before (pre)"
     )
     positions: Literal["sinusoidal", "learned"] = Field(
-        "sinusoidal", description="section 3.5, or Table 3 (E)"
+        "sinusoidal", description="position encoding: section 3.5, or Table 3 (E)"
     )
-    window: int = Field(256, ge=1, le=1_048_576, description="pieces a language model sees at once")
+    window: int = Field(
+        256, ge=1, le=1_048_576, description="context window of a language model in tokens"
+    )
     max_positions: int = Field(
-        1024, ge=1, le=1_048_576, description="longest text, with learned positions only"
+        1024, ge=1, le=1_048_576, description="maximum length with learned positions, in tokens"
     )
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> "ModelConfig":
         if self.d_model % 2:
             raise ValueError(
-                f"model.d_model is {self.d_model}: it must be even, positions are pairs of sine and cosine"
+                f"model.d_model is {self.d_model}: expected an even number "
+                "(position encodings are pairs of sine and cosine)"
             )
         if (self.d_k is None or self.d_v is None) and self.d_model % self.n_heads:
             raise ValueError(
@@ -118,69 +127,73 @@ class ModelConfig(Section):
 
     @property
     def key_size(self) -> int:
-        """d_k."""
+        """The width of queries and keys per head, d_k."""
         return self.d_k or self.d_model // self.n_heads
 
     @property
     def value_size(self) -> int:
-        """d_v."""
+        """The width of values per head, d_v."""
         return self.d_v or self.d_model // self.n_heads
 
 
 class TrainConfig(Section):
-    """How the weights are found (section 5)."""
+    """Optimization, validation and checkpoints (section 5)."""
 
-    steps: int = Field(100_000, ge=1, description="updates of the weights, at most")
+    steps: int = Field(100_000, ge=1, description="maximum number of optimizer steps")
     warmup_steps: int = Field(
-        4000, ge=1, description="steps over which the rate rises linearly (Eq. 3)"
+        4000, ge=1, description="steps of linear learning rate warmup (Eq. 3)"
     )
     learning_rate: float | None = Field(
-        None, gt=0, description="peak rate; left out, Eq. 3: (d_model * warmup)^-0.5"
+        None, gt=0, description="peak learning rate; default, Eq. 3: (d_model * warmup_steps)^-0.5"
     )
     schedule: Literal["inverse_sqrt", "cosine"] = Field(
         "inverse_sqrt",
-        description="after the peak: Eq. 3's decay, or down to zero at the last step",
+        description="decay after the peak: as in Eq. 3, or cosine to zero at the last step",
     )
-    label_smoothing: float = Field(0.1, ge=0, lt=1, description="eps_ls (section 5.4)")
+    label_smoothing: float = Field(
+        0.1, ge=0, lt=1, description="eps_ls: label smoothing (section 5.4)"
+    )
     consistency: float = Field(
         0.0,
         ge=0,
         le=100,
-        description="R-Drop's alpha: each batch twice, and the two answers drawn together; 0 is off",
+        description="alpha of R-Drop: weight of the KL term between two dropout passes; 0: off",
     )
-    accumulate: int = Field(1, ge=1, description="batches whose gradients make one step")
+    accumulate: int = Field(1, ge=1, description="gradient accumulation: batches per step")
     clip_norm: float = Field(
-        1.0, ge=0, description="largest norm of the gradient; 0 is off, as in the paper"
+        1.0, ge=0, description="maximum gradient norm; 0: no clipping, as in the paper"
     )
-    validate_every: int = Field(1000, ge=1, description="steps between two validations")
-    save_every: int = Field(1000, ge=1, description="steps between two checkpoints")
+    validate_every: int = Field(1000, ge=1, description="steps between validations")
+    save_every: int = Field(1000, ge=1, description="steps between checkpoints")
     average_last: int = Field(
-        5, ge=1, description="checkpoints averaged into the final model (section 6.1)"
+        5, ge=1, description="number of checkpoints averaged for the final model (section 6.1)"
     )
-    patience: int = Field(
-        10, ge=1, description="validations without a better one before training stops"
-    )
+    patience: int = Field(10, ge=1, description="early stopping: validations without improvement")
     better_by: Literal["loss", "bleu"] = Field(
         "loss",
-        description="what makes a validation better: for patience, and for the best checkpoint",
+        description="validation metric for early stopping and the best checkpoint",
     )
-    seed: int = Field(1, ge=0, le=2**63 - 1, description="of weights, dropout and order")
+    seed: int = Field(
+        1, ge=0, le=2**63 - 1, description="random seed of initialization, dropout and data order"
+    )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
-        description="of matrix products while training; auto: bfloat16 where the processor has it",
+        description="matrix products in training; auto: bfloat16 if the CPU supports it",
     )
 
 
 class DecodeConfig(Section):
-    """How a translation is searched."""
+    """Beam search."""
 
-    beam: int = Field(4, ge=1, le=128, description="hypotheses kept at each step; 1 is greedy")
-    alpha: float = Field(1.0, ge=0, le=10, description="strength of the length penalty")
+    beam: int = Field(4, ge=1, le=128, description="beam size; 1: greedy search")
+    alpha: float = Field(
+        1.0, ge=0, le=10, description="exponent of the length penalty; 0: no penalty"
+    )
     length_penalty: Literal["power", "paper"] = Field(
-        "power", description="score / length^alpha, or Wu et al. (6.1)"
+        "power", description="power: score / length^alpha; paper: Wu et al. (section 6.1)"
     )
     max_length: int | None = Field(
-        None, ge=1, description="most pieces of a translation; left out, input + 50 (6.1)"
+        None, ge=1, description="maximum tokens of a translation; default: source length + 50"
     )
 
 
@@ -198,28 +211,29 @@ class Config(Section):
         text, data, model, train = self.text, self.data, self.model, self.train
         if text.dropout and (text.kind != "bpe" or model.kind != "encoder-decoder"):
             raise ValueError(
-                f"text.dropout is {text.dropout}: it leaves out merges of bpe pieces of sentence pairs, "
-                f"but text.kind is {text.kind} and model.kind {model.kind}"
+                f"text.dropout is {text.dropout}, but text.kind is '{text.kind}' and model.kind is "
+                f"'{model.kind}'; BPE-dropout needs text.kind 'bpe' and model.kind 'encoder-decoder'"
             )
         if train.consistency and not model.dropout:
             raise ValueError(
-                f"train.consistency is {train.consistency} and model.dropout 0: without dropout both answers to a batch "
-                "are the same; set model.dropout=0.1, or leave train.consistency out"
+                f"train.consistency is {train.consistency} and model.dropout is 0: without dropout both "
+                "passes are identical; set model.dropout=0.1 or train.consistency=0"
             )
         if train.better_by == "bleu" and model.kind == "decoder-only":
             raise ValueError(
-                "train.better_by is 'bleu': a language model has no BLEU, its validation has a loss"
+                "train.better_by is 'bleu', but a language model is validated by its loss; "
+                "set train.better_by='loss'"
             )
         if model.positions == "learned" and model.max_positions <= data.max_length:
             raise ValueError(
-                f"model.max_positions is {model.max_positions} and data.max_length is {data.max_length}: "
-                "learned positions must outnumber the pieces of the longest pair"
+                f"model.max_positions is {model.max_positions} and data.max_length is "
+                f"{data.max_length}: max_positions must be greater than data.max_length"
             )
         return self
 
 
 def setting_names() -> list[str]:
-    """Every setting by its dotted name: `train.steps`, `model.d_model`, ..."""
+    """Return the dotted names of all settings: `train.steps`, `model.d_model`, ..."""
     return [
         f"{section}.{key}"
         for section, field in Config.model_fields.items()
@@ -228,7 +242,10 @@ def setting_names() -> list[str]:
 
 
 def resolve(*layers: Layer) -> Config:
-    """Merge layers of settings, later ones winning, and check the whole."""
+    """Merge layers of settings, where later layers override earlier ones, and validate the result.
+
+    Raise ConfigError for unknown names and for invalid values or combinations.
+    """
     merged: dict[str, dict[str, Any]] = {}
     for layer in layers:
         for section, settings in layer.items():
@@ -244,11 +261,11 @@ def resolve(*layers: Layer) -> Config:
 
 
 def parse_assignment(text: str) -> dict[str, dict[str, Any]]:
-    """`train.steps=500`, as written after `--set`, as a layer of settings."""
+    """Parse the argument of `--set`, such as `train.steps=500`, into a layer of settings."""
     name, equals, value = text.partition("=")
     if not equals:
         raise ConfigError(
-            f"--set {text!r}: wanted section.key=value, for example --set train.steps=500"
+            f"--set {text!r}: expected section.key=value, for example --set train.steps=500"
         )
     name = name.strip()
     _check_known(name)
@@ -257,7 +274,7 @@ def parse_assignment(text: str) -> dict[str, dict[str, Any]]:
 
 
 def read_toml(path: Path) -> dict[str, dict[str, Any]]:
-    """The settings of a TOML file, as a layer. Unknown names are refused when the layers are resolved."""
+    """Read a TOML file as a layer of settings; `resolve` rejects unknown names."""
     try:
         with path.open("rb") as file:
             layer = tomllib.load(file)
@@ -274,7 +291,7 @@ def read_toml(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def to_toml(config: Config) -> str:
-    """The settings as TOML, complete but for those that are left out on purpose, each with its meaning."""
+    """Return all settings as TOML with their descriptions; those that are None are commented out."""
     lines: list[str] = []
     for section, values in config.model_dump().items():
         lines.append(f"[{section}]")
@@ -287,7 +304,7 @@ def to_toml(config: Config) -> str:
 
 
 def differences(before: Layer, after: Layer) -> list[str]:
-    """What changed between two layers of settings, one line each: `train.steps: 100 -> 200`."""
+    """Return the settings that differ, one line each: `train.steps: 100 -> 200`."""
     return [
         f"{section}.{key}: {before[section].get(key)} -> {value}"
         for section, settings in after.items()
@@ -297,7 +314,7 @@ def differences(before: Layer, after: Layer) -> list[str]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`did you mean 'x'?`, or the list when nothing is near."""
+    """Return `did you mean 'x'?`, or the list of known names if none is similar."""
     known = list(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
@@ -316,7 +333,7 @@ def _unknown(name: str) -> ConfigError:
 
 
 def _parse_value(text: str) -> Any:
-    """A TOML value, or a bare word as a string."""
+    """Parse a TOML value; anything else is a string, so that bare words need no quotes."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -324,9 +341,12 @@ def _parse_value(text: str) -> Any:
 
 
 def _explain(problem: Any) -> str:
-    """One of pydantic's findings in our words."""
+    """Return the message for one of pydantic's validation errors."""
     if problem["type"] == "value_error":
         return str(problem["ctx"]["error"])
     name = ".".join(str(part) for part in problem["loc"])
-    wanted = problem["msg"][0].lower() + problem["msg"][1:]
-    return f"{name} is {problem['input']!r}: {wanted.replace('input should', 'it should')}"
+    expected = problem["msg"][0].lower() + problem["msg"][1:]
+    expected = expected.replace("input should be greater", "expected a number greater")
+    expected = expected.replace("input should be less", "expected a number less")
+    expected = expected.replace("input should be", "expected").replace("input should", "it should")
+    return f"{name} is {problem['input']!r}: {expected}"
