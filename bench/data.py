@@ -2,8 +2,9 @@
 
     python bench/data.py --data DIR [--pairs 10000000] [--only encode|memory|loader|padding|drift]
 
-DIR holds Multi30k (train.en.gz, train.de.gz): for padding and drift. The large corpus is generated: two sentences of the built-in
-grammar a line. A JSON line per measurement and one per bar. The whole takes about 20 minutes on two cores.
+DIR holds Multi30k (train.en.gz, train.de.gz): for padding and drift. The large corpus is generated:
+two sentences of the built-in grammar a line. A JSON line per measurement and one per bar. The whole
+takes about 20 minutes on two cores.
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
     python bench/lm.py --data DIR        DIR holds tinyshakespeare.txt; without it a generated text is used
 
-Each round is a fresh process for each side, so that settings of one cannot help the other. A JSON line per measurement; the bar
-is the median of the rounds' ratios.
+Each round is a fresh process for each side, so that settings of one cannot help the other. A JSON
+line per measurement; the bar is the median of the rounds' ratios.
 """
 
 import argparse

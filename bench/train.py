@@ -2,11 +2,13 @@
 
     python bench/train.py --data DIR [--only tiny|small|base] [--rounds 5]
 
-DIR holds train.en.gz and train.de.gz; without it generated pairs are used. Every side is a process of its own that makes one step
-when it is told to, so all of them meet the same noise, step by step. A peer *as it comes* is the library with its defaults and
-torch.optim.Adam; *tuned* it has glibc told to keep its memory, fused Adam and, where the processor multiplies in bfloat16,
-autocast. Ours runs as one process, as one of a single thread, and as two of a single thread each, which take a batch each and
-add their gradients: `train --processes 2`. A JSON line per measurement and one per bar.
+DIR holds train.en.gz and train.de.gz; without it generated pairs are used. Every side is a process
+of its own that makes one step when it is told to, so all of them meet the same noise, step by step.
+A peer *as it comes* is the library with its defaults and torch.optim.Adam; *tuned* it has glibc
+told to keep its memory, fused Adam and, where the processor multiplies in bfloat16, autocast. Ours
+runs as one process, as one of a single thread, and as two of a single thread each, which take a
+batch each and add their gradients: `train --processes 2`. A JSON line per measurement and one per
+bar.
 """
 
 import argparse
@@ -369,7 +371,8 @@ def compare(shape: str, path: Path, rounds: int) -> None:
     n = STEPS[shape]
     rates: dict[str, list[float]] = {name: [] for name in names}
     memory: dict[str, int] = {}
-    # All sides at once, a step each in turn; those of a large shape would not fit into memory, so one after the other, each round.
+    # All sides at once, a step each in turn; those of a large shape would not fit into memory, so
+    # one after the other, each round.
     for group in [[name] for name in names] * rounds if shape == "base" else [names]:
         sides = [Side(name, shape, path) for name in group]
         for side in sides:

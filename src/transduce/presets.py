@@ -32,7 +32,7 @@ def preset(name: str) -> Layer:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Settings for a corpus, with a reason for each one that the user did not set (by dotted name)."""
+    """Settings for a corpus, and reasons (by dotted name) for those the user did not set."""
 
     settings: Layer
     reasons: Mapping[str, str]

@@ -111,7 +111,7 @@ def test_from_two_text_files_to_a_translation(
 
     code, _, err = transduce(*train)
     assert code == 0
-    assert "is finished: its model is in" in err
+    assert "is finished; the model is in" in err
 
     code, _, err = transduce(*train, "--set", "train.seed=2")
     assert code == 73
@@ -150,7 +150,7 @@ def test_a_training_that_stops_early_says_so(
     _, _, err = transduce(
         "train", tmp_path / "run", "--source", source, "--target", target, *TINY, *more, *wild
     )
-    assert "no better validation loss in 2 validations (train.patience)" in err
+    assert "validation loss has not improved in 2 validations (train.patience)" in err
 
 
 def test_a_settings_file_and_two_vocabularies(
@@ -174,7 +174,7 @@ def test_a_settings_file_and_two_vocabularies(
         "train", tmp_path / "run", *files, "--config", tmp_path / "mine.toml", *TINY, *SHORT
     )
     assert code == 0
-    assert "unigram pieces, one for each side" in err
+    assert "unigram tokens, one vocabulary per language" in err
     assert (tmp_path / "run" / "model" / "sentencepiece.target.model").is_file()
     assert transduce("translate", "-m", tmp_path / "run", stdin=b"We sleep\n")[0] == 0
 
@@ -288,7 +288,7 @@ def test_every_kind_of_bad_input_has_its_message_and_exit_code(
         (
             ("two", "two", "--set", "model.kind=decoder-only"),
             78,
-            "sentence pairs train an encoder-decoder",
+            "sentence pairs train an 'encoder-decoder'",
         ),
         (("two", "two", "--set", "model.vocab_size=9"), 78, "set text.vocab_size instead"),
         (("two", "two", "--config", tmp_path / "gone.toml"), 66, "no settings file"),

@@ -12,8 +12,9 @@ import pytest
 from tests.conftest import write_grammar
 from tests.trainings import SETTINGS, finish, weights
 
-# Calls of the operating system by which a run folder changes, and in which of them the training dies. Of the renames the third is
-# the first checkpoint's, the fifth that of the best weights, the tenth removes an old checkpoint; fsyncs lie inside writing.
+# Calls of the operating system by which a run folder changes, and in which of them the training
+# dies. Of the renames the third is the first checkpoint's, the fifth that of the best weights, the
+# tenth removes an old checkpoint; fsyncs lie inside writing.
 MOMENTS = [
     *(("rename", n) for n in (1, 3, 5, 6, 10)),
     *(("fsync", n) for n in (4, 6, 9, 14, 24)),

@@ -110,7 +110,7 @@ def test_bad_input_has_its_message_and_exit_code(
         ),
         (("generate", "x"), 2, "generate needs a language model; train one"),
         (("generate", "-m", builtin, "x"), 78, "this is a translation model, it cannot generate"),
-        (("generate", "-m", builtin, "x", "--stream", "--n", 2), 2, "leave out --json and --n"),
+        (("generate", "-m", builtin, "x", "--stream", "--n", 2), 2, "remove --json and --n"),
         (
             ("evaluate", "--text", corpus),
             2,

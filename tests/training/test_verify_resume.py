@@ -58,7 +58,7 @@ def test_other_weights_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(verify, "train_until", train_until)
     with pytest.raises(
-        TransduceError, match="resume is not exact here: 12 steps straight end in weights"
+        TransduceError, match="resume is not exact here: 12 uninterrupted steps give weights"
     ):
         verify.verify_resume(tmp_path / "run", [str(tmp_path / "run")], lambda text: None)
     assert not list(tmp_path.iterdir())
@@ -74,7 +74,7 @@ def test_a_training_that_was_too_fast_to_be_killed_proves_nothing(
     monkeypatch.setattr(verify, "train_until", train_until)
     with pytest.raises(
         TransduceError,
-        match="the training ended before it could be killed: nothing is proved, try again",
+        match="the training ended before it could be killed; try again",
     ):
         verify.verify_resume(tmp_path / "run", [str(tmp_path / "run")], lambda text: None)
 
@@ -90,5 +90,5 @@ def test_what_train_refuses_is_refused_with_its_code(write_corpus: Callable[...,
     code, err = run(*command(source.parent / "run", files))
     assert (code, err.strip()) == (
         73,
-        f"transduce: error: {source.parent / 'run.verify'} is there already, perhaps from another check: remove it",
+        f"transduce: error: {source.parent / 'run.verify'} exists already (from another check?); remove it",
     )

@@ -15,7 +15,7 @@ from transduce.text.vocabulary import EOS, PAD, SOS, Vocabulary
 
 
 class Example(NamedTuple):
-    """A pair as ids. The source ends with [EOS]; the target starts with [SOS] and ends with [EOS]."""
+    """A pair as ids: source and [EOS]; [SOS], target and [EOS]."""
 
     source: Ids
     target: Ids

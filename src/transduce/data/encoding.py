@@ -1,7 +1,7 @@
 """Encoding of a whole corpus: text -> ids, part by part, in this process or in several.
 
-A worker is a Python process that reads requests from its standard input. So it needs no
-`if __name__ == "__main__"` guard in the user's script, and it ends when its parent does. The order of
+A worker is a Python process that reads requests from its standard input. So it needs no `if
+__name__ == "__main__"` guard in the user's script, and it ends when its parent does. The order of
 the parts, and so every byte, is the same for any number of workers.
 """
 

@@ -1,10 +1,10 @@
 """The order of the training examples: shuffled per epoch, bucketed by length, in token budgets.
 
-The corpus is divided into blocks of neighbours. An epoch reads the blocks in random order, one pool of
-blocks at a time, and shuffles, sorts by length and forms batches inside the pool. So memory does not
-grow with the corpus, and the disk is read sequentially inside a block. The order is a function of
-(seed, epoch) and the same for any number of ranks, so a `Position` of three integers is enough to
-resume.
+The corpus is divided into blocks of neighbours. An epoch reads the blocks in random order, one pool
+of blocks at a time, and shuffles, sorts by length and forms batches inside the pool. So memory does
+not grow with the corpus, and the disk is read sequentially inside a block. The order is a function
+of (seed, epoch) and the same for any number of ranks, so a `Position` of three integers is enough
+to resume.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The folder of a prepared corpus, RUN/data: made once, reused while corpus and settings are the same.
+"""The prepared corpus on disk, RUN/data: reused while corpus and settings stay the same.
 
 RUN/data/manifest.json         inputs, counts, and the list of parts
 RUN/data/sentencepiece.model   the vocabulary; sentencepiece.target.model if the target has its own

@@ -1,7 +1,8 @@
 """Random segmentation (BPE dropout) in a process that works while the model trains.
 
 The process reads requests from its standard input and ends when that is closed, so it dies with its
-parent. Its answers depend on the rows and the seed only, so a resumed training sees the same tokens.
+parent. Its answers depend on the rows and the seed only, so a resumed training sees the same
+tokens.
 """
 
 import json
@@ -112,7 +113,10 @@ class Sampler:
 
 
 def collect(pipe: IO[bytes], answers: "SimpleQueue[tuple[Request, Columns] | None]") -> None:
-    """Move answers from the pipe to the queue, so that the process never blocks; None at the end."""
+    """Move answers from the pipe to the queue, so that the process never blocks.
+
+    None in the queue means that there are no more answers.
+    """
     try:
         while header := pipe.readline():
             request, kinds, sizes = json.loads(header)

@@ -1,13 +1,13 @@
 """An encoded corpus on disk: ids in memory-mapped `.npy` files, so it may be larger than memory.
 
-data/part-00000.source.npy        the ids of all rows of this part, concatenated (16 bits if possible)
+data/part-00000.source.npy        the ids of all rows of this part, concatenated (16 or 32 bits)
 data/part-00000.source.ends.npy   the end of each row
 data/part-00000.json              counts, and size and SHA-256 of the files; written last
 data/manifest.json                all parts; written after the last part
 
-A part without its `.json` file, or a corpus without its manifest, is incomplete. Sentence pairs have
-the columns `source` and `target`; running text has one column, `text`. This module does not import
-torch.
+A part without its `.json` file, or a corpus without its manifest, is incomplete. Sentence pairs
+have the columns `source` and `target`; running text has one column, `text`. This module does not
+import torch.
 """
 
 import bisect
@@ -113,7 +113,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
 
 
 def read_or_empty(path: Path) -> dict[str, Any]:
-    """Read a JSON object; return {} if it is missing or damaged (its subject is then made again)."""
+    """Read a JSON object; return {} if it is missing or damaged."""
     try:
         return read_json(path, "prepared corpus")
     except ModelError:

@@ -1,7 +1,7 @@
 """Train the built-in model: `make builtin`, or `python -m transduce.training.builtin`.
 
-It is the preset nano on the whole English -> Italian grammar, trained longer than the demo and stored
-in float16.
+It is the preset nano on the whole English -> Italian grammar, trained longer than the demo and
+stored in float16.
 """
 
 import tempfile

@@ -50,7 +50,10 @@ class CheckpointManager:
         return saved
 
     def restore(self, saved: Path | None) -> TrainingState:
-        """Load a checkpoint into model and optimizer and return its state; None: start at step 0."""
+        """Load a checkpoint into model and optimizer and return its state.
+
+        Without a checkpoint, return the state of a new training.
+        """
         n_ranks, precision = self.ranks.size, self.config.precision
         if saved is None:
             return TrainingState(n_ranks=n_ranks, precision=precision)
@@ -145,8 +148,9 @@ def diverged(
 ) -> DivergedError:
     """Return the error of a training that diverged, with settings to try."""
     kept = f"the last checkpoint, {saved.name}, is kept" if saved else "there is no checkpoint yet"
+    rate = peak_learning_rate(config, model)
     return DivergedError(
         f"step {step}: {what} became NaN or infinite ({kept}); "
-        f"try a lower train.learning_rate (now {peak_learning_rate(config, model):.2g} at its peak), "
+        f"try a lower train.learning_rate (now {rate:.2g} at its peak), "
         f"a larger train.warmup_steps (now {config.warmup_steps}) or model.norm=pre"
     )

@@ -3,8 +3,8 @@
 checkpoints/step-00000500/   model.safetensors, optimizer.safetensors, state.json and manifest.json
 checkpoints/best/            model.safetensors, state.json, manifest.json of the best validation
 
-A manifest holds the size and SHA-256 of each file. Random numbers are not stored: they are a function
-of the seed and the step.
+A manifest holds the size and SHA-256 of each file. Random numbers are not stored: they are a
+function of the seed and the step.
 """
 
 import math

@@ -1,8 +1,8 @@
 """Data-parallel training: the ranks of a training and how they communicate.
 
-Each rank processes its own batches. Gradients are summed over all ranks, so every rank makes the same
-step. Only the first rank validates, saves and prints. torchrun and `train --processes` start the ranks
-and set the same environment variables.
+Each rank processes its own batches. Gradients are summed over all ranks, so every rank makes the
+same step. Only the first rank validates, saves and prints. torchrun and `train --processes` start
+the ranks and set the same environment variables.
 """
 
 import atexit
@@ -27,8 +27,8 @@ from transduce.errors import ConfigError, RankError, TransduceError
 TIMEOUT = "TRANSDUCE_RANK_TIMEOUT"  # environment variable: seconds to wait for a rank in a step
 DEFAULT_TIMEOUT = 300  # seconds
 REPORT_SECONDS = 1.0
-# Timeouts for what only the first rank does: preparing the corpus, later validating. A rank that dies
-# is noticed at once.
+# Timeouts for what only the first rank does: preparing the corpus, later validating. A rank that
+# dies is noticed at once.
 PREPARE_TIMEOUT, VALIDATE_TIMEOUT = timedelta(hours=12), timedelta(hours=1)
 T = TypeVar("T")
 
@@ -36,8 +36,8 @@ T = TypeVar("T")
 class Ranks:
     """The processes of a training, as seen from one of them.
 
-    Without a `store` (of torch.distributed) this process trains alone. All methods must be called by
-    every rank in the same order, except where noted. They raise RankError if a rank is lost.
+    Without a `store` (of torch.distributed) this process trains alone. All methods must be called
+    by every rank in the same order, except where noted. They raise RankError if a rank is lost.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Ranks:
             close_process_group()
 
     def _broadcast(self, message: Any) -> Any:
-        """Send JSON from the first rank to all: its length, then its bytes. No pickle is involved."""
+        """Send JSON, not pickle, from the first rank to all: its length, then its bytes."""
         if self.size == 1:
             return None
         group = self._validate_group if self._has_broadcast else self._prepare_group
@@ -159,7 +159,7 @@ class Ranks:
         return int(tensor.item())
 
     def _call(self, exchange: Callable[[], T]) -> T:
-        """Run an exchange with the other ranks; if it fails, raise RankError with the silent ranks."""
+        """Run an exchange with the other ranks; raise RankError if it fails."""
         try:
             return exchange()
         except RuntimeError as error:  # torch.distributed raises this and its children
@@ -175,8 +175,8 @@ class Ranks:
     def _describe_silent(self) -> str:
         """Return " with rank N" for the ranks that do not report a lost contact themselves.
 
-        Those have died or hang. The reports go through the store, which is in the first rank: if that
-        one hangs, the store does not answer, and rank 0 is named.
+        Those have died or hang. The reports go through the store, which is in the first rank: if
+        that one hangs, the store does not answer, and rank 0 is named.
         """
         silent = [0]
 

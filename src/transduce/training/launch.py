@@ -50,8 +50,8 @@ def start_ranks(
 ) -> Iterator[tuple[Processes, list[int]]]:
     """Start the ranks; yield them and the list of stop signals received so far.
 
-    Signals are forwarded to the ranks. The ranks end when this process ends for any reason. Each rank
-    gets an equal share of the cores unless OMP_NUM_THREADS is set.
+    Signals are forwarded to the ranks. The ranks end when this process ends for any reason. Each
+    rank gets an equal share of the cores unless OMP_NUM_THREADS is set.
     """
     inner, outer = os.pipe()  # nothing is written: the ranks wait for it to be closed
     n_threads = str(max(1, count_cores() // n_processes))

@@ -103,9 +103,9 @@ def cannot_create(run: Path, reason: str | None) -> OutputError:
 def lock(folder: Path) -> Iterator[str]:
     """Lock a folder; yield the name of its previous process if that was killed, else "".
 
-    The operating system releases the lock when this process ends for any reason. The lock file keeps
-    the name of the process, which only a process that ends normally removes. Raise BusyError if
-    another process holds the lock.
+    The operating system releases the lock when this process ends for any reason. The lock file
+    keeps the name of the process, which only a process that ends normally removes. Raise BusyError
+    if another process holds the lock.
     """
     with (folder / LOCK).open("a+", encoding="utf-8") as file:
         try:

@@ -20,9 +20,10 @@ def inverse_sqrt(step: int, peak: float, warmup_steps: int) -> float:
 
 
 def cosine(step: int, peak: float, warmup_steps: int, steps: int) -> float:
-    """Return the rate: linear warm-up to the peak, then half a cosine down to zero at the last step.
+    """Return the rate: linear warm-up to the peak, then half a cosine to zero at the last step.
 
-    Departs: not in the paper; short trainings reach a lower loss with it (Loshchilov & Hutter 2017).
+    Departs: not in the paper; short trainings reach a lower loss with it (Loshchilov & Hutter
+    2017).
     """
     if step <= warmup_steps:
         return peak * step / warmup_steps

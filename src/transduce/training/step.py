@@ -66,8 +66,9 @@ def add_gradients(
 ) -> float:
     """Accumulate the gradients of batches; return their share of the loss per token.
 
-    `n_tokens` is the number of tokens of the whole step. If memory runs out, every batch is split in
-    two and all gradients are computed again. The sums are the same, except that dropout masks differ.
+    `n_tokens` is the number of tokens of the whole step. If memory runs out, every batch is split
+    in two and all gradients are computed again. The sums are the same, except that dropout masks
+    differ.
     """
     random_state = torch.get_rng_state()
     try:

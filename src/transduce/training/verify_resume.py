@@ -20,8 +20,8 @@ SHORTENED = (f"train.steps={STEPS}", f"train.save_every={EVERY}", f"train.valida
 def verify_resume(run: Path, arguments: Sequence[str], log: Log) -> None:
     """Train a few steps without interruption, then again with two kills; compare the weights.
 
-    `arguments` are those of `transduce train`, including RUN. Both runs are written next to RUN, on the
-    same disk, and removed afterwards. Raise TransduceError if the weights differ.
+    `arguments` are those of `transduce train`, including RUN. Both runs are written next to RUN, on
+    the same disk, and removed afterwards. Raise TransduceError if the weights differ.
     """
     folder = run.resolve().with_name(run.resolve().name + ".verify")
     try:

@@ -15,8 +15,8 @@ LOG_EVERY = 10  # steps
 class TensorBoard(Callback):
     """Writes scalars and the sample text for TensorBoard.
 
-    After the first I/O error it writes nothing more, without a message: metrics.jsonl is on the same
-    disk and reports the failure.
+    After the first I/O error it writes nothing more, without a message: metrics.jsonl is on the
+    same disk and reports the failure.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -282,9 +282,8 @@ def drop_too_long(examples: list[Example], requested: Config, log: Log) -> list[
 def log_too_long(log: Log, n: int, what: str, requested: Config) -> None:
     """Log how many pairs were dropped because they are too long."""
     if n:
-        log(
-            f"dropped: {n:,} {what} longer than {requested.data.max_length} tokens (data.max_length)"
-        )
+        limit = requested.data.max_length
+        log(f"dropped: {n:,} {what} longer than {limit} tokens (data.max_length)")
 
 
 def log_corpus(log: Log, manifest: Manifest, vocabularies: Vocabularies, requested: Config) -> None:
