@@ -149,7 +149,7 @@ def test_the_engine_is_named_and_why_it_is_not_the_fast_one(transduce: Run, tmp_
         (("--engine", "torch"), "transduce: note: engine: torch, float32, threads: 2\n"),
         (
             ("--glossary", tmp_path / "terms.tsv"),
-            "transduce: note: engine: torch, float32, threads: 2 (CTranslate2 has no terms that are guaranteed)\n",
+            "transduce: note: engine: torch, float32, threads: 2 (CTranslate2 does not support guaranteed terms)\n",
         ),
     ):
         code, _, err = transduce("translate", "--threads", 2, *arguments, stdin=b"I love you\n")
@@ -168,7 +168,7 @@ def test_what_the_chosen_engine_cannot_do_is_refused(transduce: Run, tmp_path: P
     )
     assert (code, out) == (2, "")
     assert err == (
-        "transduce: error: CTranslate2 has no terms that are guaranteed; leave out --engine and --precision for the torch engine\n"
+        "transduce: error: CTranslate2 does not support guaranteed terms; omit --engine and --precision to use the torch engine\n"
     )
 
 

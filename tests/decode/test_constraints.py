@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from transduce.config import DecodeConfig
 from transduce.decode.constraints import Constraints, TermConstraint, allocate
-from transduce.decode.engines.base import SearchInput
+from transduce.decode.engines.base import SearchInput, search_all
 from transduce.decode.hypotheses import Hypothesis, power_penalty
 from transduce.decode.load import load
 from transduce.decode.options import TranslateOptions
@@ -49,25 +49,26 @@ class Letters(Words):
 WORDS = Letters()
 
 
-def demand(terms: Sequence[str]) -> TermConstraint | None:
-    wanted = [
+def uniform_attention() -> torch.Tensor:
+    """Return attention weights for more rows than any search has."""
+    return torch.full((64, 5), 0.2)
+
+
+def constraint(terms: Sequence[str]) -> TermConstraint | None:
+    required = [
         RequiredTerm((term,), (), (SPELLINGS[term],), i, i + 1) for i, term in enumerate(terms)
     ]
-    return TermConstraint(wanted, WORDS) if wanted else None
+    return TermConstraint(required, WORDS) if required else None
 
 
 @dataclass(frozen=True)
 class Prefixes:
-    """The cache of a fake model: the seed of each row and all it has read; it attends to all alike."""
+    """The cache of a fake model: the seed of each row, and the tokens it has read."""
 
     rows: tuple[tuple[int, ...], ...]
 
     def select(self, rows: torch.Tensor, sentences: torch.Tensor | None = None) -> "Prefixes":
         return Prefixes(tuple(self.rows[i] for i in rows.tolist()))
-
-    @property
-    def attention(self) -> torch.Tensor:
-        return torch.full((len(self.rows), 5), 0.2)
 
 
 def next_log_probs(seed: int, prefix: tuple[int, ...]) -> torch.Tensor:
@@ -85,7 +86,7 @@ def table_step(ids: torch.Tensor, cache: Prefixes) -> tuple[torch.Tensor, Prefix
 def constrained(
     seeds: Sequence[int], terms: Sequence[Sequence[str]], limits: Sequence[int], width: int
 ) -> list[list[Hypothesis]]:
-    constraints = Constraints([demand(each) for each in terms], limits)
+    constraints = Constraints([constraint(each) for each in terms], limits, uniform_attention)
     return search(
         table_step,
         Prefixes(tuple((seed,) for seed in seeds)),
@@ -231,7 +232,7 @@ def test_two_terms_a_sentence_are_all_met_and_bleu_is_not_lower(translator: Tran
     assert sum(len(sentence.terms) for sentence in sentences) > 800
     found = [
         translator.target_vocabulary.decode(hypotheses[0].ids)
-        for hypotheses in translator.torch_engine.search(sentences, how)
+        for hypotheses in search_all(translator.torch_engine, sentences, how)
     ]
     for text, glossary in zip(found, glossaries, strict=True):
         assert glossary is None or all(

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,18 @@ import pytest
 import torch
 
 from transduce.config import DecodeConfig, ModelConfig
-from transduce.convert import ctranslate2_cache as converted
-from transduce.convert.ctranslate2 import POSITIONS, convert
-from transduce.convert.ctranslate2_cache import cache_folder
-from transduce.decode.engines import ctranslate2 as fast
-from transduce.decode.engines.base import SearchInput
-from transduce.decode.engines.ctranslate2 import CTranslate2Engine, why_not_fast
+from transduce.convert import cache as model_cache
+from transduce.convert.cache import cache_folder
+from transduce.convert.ctranslate2 import MAX_POSITIONS, convert
+from transduce.decode.engines import ctranslate2 as engine_module
+from transduce.decode.engines.base import SearchInput, SearchResult, Unsupported, search_all
+from transduce.decode.engines.ctranslate2 import (
+    AVX512_FLAGS,
+    CTranslate2Engine,
+    unsupported_models,
+    unsupported_options,
+)
 from transduce.decode.engines.torch import TorchEngine
-from transduce.decode.hypotheses import Hypothesis
 from transduce.decode.options import Sampling, TranslateOptions
 from transduce.decode.translator import Translator
 from transduce.errors import ModelError, UsageError
@@ -60,7 +64,7 @@ def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         made.append(folder)
         convert(model, folder)
 
-    monkeypatch.setattr(converted, "convert", counted)
+    monkeypatch.setattr(model_cache, "convert", counted)
     return made
 
 
@@ -90,7 +94,7 @@ def test_a_model_is_converted_once_into_the_cache_and_its_folder_stays_as_it_was
     assert parity["largest_difference"] < 1e-4
     assert len(said) == 1
     assert said[0].startswith(
-        f"converted for CTranslate2, once: {where} (largest difference from torch "
+        f"converted for CTranslate2, once: {where} (largest difference from torch: "
     )
     open_fast(small, said)
     assert (len(said), len(conversions)) == (1, 1)
@@ -127,7 +131,7 @@ def test_a_damaged_cache_is_converted_again_with_a_word(
     (where / "model.bin").write_bytes((where / "model.bin").read_bytes()[:size])
     said: list[str] = []
     open_fast(small, said)
-    assert said[0] == f"{where} cannot be used (model.bin is damaged): converting again"
+    assert said[0] == f"{where} cannot be used (model.bin is damaged); converting again"
     assert said[1].startswith("converted for CTranslate2, once: ")
     assert len(conversions) == 2
     assert contents(where) == whole
@@ -139,7 +143,7 @@ def test_a_cache_that_is_emptied_meanwhile_is_filled_again(
 ) -> None:
     engine = open_fast(small, [])
     shutil.rmtree(cache)
-    assert engine.search([SearchInput((7, 8, 9))], PLAIN)[0]
+    assert search_all(engine, [SearchInput((7, 8, 9))], PLAIN)[0]
     assert len(conversions) == 2
 
 
@@ -162,11 +166,11 @@ def test_a_cache_that_cannot_be_written_serves_this_time_with_a_word(
         said: list[str] = []
         engine = open_fast(small, said)
         assert said == [
-            f"{cache / 'transduce' / 'ctranslate2'} cannot be written (Not a directory): "
-            "the model is converted for this time only"
+            f"cannot write to {cache / 'transduce' / 'ctranslate2'} (Not a directory); "
+            "the model is converted for this run only"
         ]
         assert len(conversions) == n
-        assert engine.search([SearchInput((7, 8, 9))], PLAIN)[0]
+        assert search_all(engine, [SearchInput((7, 8, 9))], PLAIN)[0]
         del engine
         gc.collect()
         assert not conversions[-1].exists()
@@ -181,7 +185,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch) -> None:
             next(spoiled.decoder.layers[0].feed_forward.parameters()).mul_(1.5)
         convert(spoiled, folder)
 
-    monkeypatch.setattr(converted, "convert", wrong)
+    monkeypatch.setattr(model_cache, "convert", wrong)
 
 
 def test_a_conversion_that_gives_other_numbers_is_not_used_and_the_reason_is_told(
@@ -191,15 +195,15 @@ def test_a_conversion_that_gives_other_numbers_is_not_used_and_the_reason_is_tol
     engine, reason = Translator(load_model(small), engine="auto").engine(PLAIN)
     assert isinstance(engine, TorchEngine)
     assert reason is not None
-    assert reason.startswith("CTranslate2 gives other numbers than torch for this model, by ")
+    assert str(reason).startswith("CTranslate2 gives different scores than torch for this model")
     assert list((cache / "transduce" / "ctranslate2").iterdir()) == []
     with pytest.raises(
-        UsageError, match=r"CTranslate2 gives other numbers than torch .*; leave out --engine and"
+        UsageError, match=r"CTranslate2 gives different scores than torch .*; omit --engine and"
     ):
         Translator(load_model(small), engine="ctranslate2").engine(PLAIN)
 
 
-def how(**asked: Any) -> TranslateOptions:
+def make_options(**asked: Any) -> TranslateOptions:
     return TranslateOptions(DecodeConfig(**asked.pop("config", {})), **asked)
 
 
@@ -208,45 +212,49 @@ def how(**asked: Any) -> TranslateOptions:
     [
         (
             {"config": {"length_penalty": "paper"}},
-            "CTranslate2 has no length penalty as in the paper",
+            "CTranslate2 does not support the paper's length penalty",
         ),
-        ({"sampling": Sampling()}, "CTranslate2 has no draws that follow a seed"),
-        ({"alternatives": 2}, "CTranslate2 has no alternatives"),
-        ({"no_repeat": 3}, "CTranslate2 has no n-gram blocking"),
-        ({"forbid": ("gatto",)}, "CTranslate2 has no forbidden words"),
+        ({"sampling": Sampling()}, "CTranslate2 does not support reproducible sampling"),
+        ({"alternatives": 2}, "CTranslate2 does not support alternatives at a position"),
+        ({"no_repeat": 3}, "CTranslate2 does not support n-gram blocking"),
+        ({"forbid": ("gatto",)}, "CTranslate2 does not support forbidden phrases"),
         (
-            {"config": {"max_length": POSITIONS}},
-            f"CTranslate2 has no translations of {POSITIONS} pieces",
+            {"config": {"max_length": MAX_POSITIONS}},
+            f"CTranslate2 does not support translations of {MAX_POSITIONS} tokens",
         ),
         (
             {"glossary": Glossary([("cat", ("gatto",))])},
-            "CTranslate2 has no terms that are guaranteed",
+            "CTranslate2 does not support guaranteed terms",
         ),
-        ({"protect": True}, "CTranslate2 has no terms that are guaranteed"),
-        ({"prefix": "Il"}, "CTranslate2 has no forced prefixes"),
+        ({"protect": True}, "CTranslate2 does not support guaranteed terms"),
+        ({"prefix": "Il"}, "CTranslate2 does not support forced prefixes"),
     ],
 )
 def test_what_ctranslate2_cannot_do_is_done_by_torch_and_told_or_refused(
     asked: dict[str, Any], reason: str
 ) -> None:
     folder = load_model(BUILTIN)
-    assert why_not_fast([folder], how(**asked)) == reason
-    engine, told = Translator(folder, engine="auto").engine(how(**asked))
+    assert unsupported_options(make_options(**asked)) == Unsupported(reason)
+    engine, declined = Translator(folder, engine="auto").engine(make_options(**asked))
     assert isinstance(engine, TorchEngine)
-    assert told == reason
+    assert declined == Unsupported(reason)
     with pytest.raises(
-        UsageError, match=f"{reason}; leave out --engine and --precision for the torch engine"
+        UsageError, match=f"{reason}; omit --engine and --precision to use the torch engine"
     ):
-        Translator(folder, engine="ctranslate2").engine(how(**asked))
+        Translator(folder, engine="ctranslate2").engine(make_options(**asked))
 
 
 def test_models_that_ctranslate2_cannot_take_are_named(
     untrained_folder: ModelFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folder = load_model(BUILTIN)
-    assert why_not_fast([folder], PLAIN) is None
-    assert why_not_fast([folder, folder], PLAIN) == "CTranslate2 has no ensembles"
-    assert why_not_fast([untrained_folder], PLAIN) == "the model is not in a folder yet"
+    assert unsupported_models([folder]) is None
+    assert unsupported_models([folder, folder]) == Unsupported(
+        "CTranslate2 does not support ensembles"
+    )
+    assert unsupported_models([untrained_folder]) == Unsupported(
+        "the model has not been saved to a folder yet"
+    )
     config = ModelConfig(**{**untrained_folder.config.model.model_dump(), "d_k": 7, "d_v": 5})
     odd = replace(
         untrained_folder,
@@ -254,14 +262,15 @@ def test_models_that_ctranslate2_cannot_take_are_named(
         weights=Transformer(config),
         fingerprint="x",
     )
-    reason = "CTranslate2 cannot hold this model: its heads are not d_model / n_heads wide"
-    assert why_not_fast([odd], PLAIN) == reason
+    reason = (
+        "CTranslate2 cannot represent this model: the size of its heads is not d_model / n_heads"
+    )
+    assert unsupported_models([odd]) == Unsupported(reason)
     with pytest.raises(ModelError, match=reason):
         convert(Transformer(config), tmp_path)
-    monkeypatch.setattr(fast, "is_installed", lambda: False)
-    assert (
-        why_not_fast([folder], PLAIN)
-        == "CTranslate2 is not installed: pip install 'transduce[fast]'"
+    monkeypatch.setattr(engine_module, "is_installed", lambda: False)
+    assert unsupported_models([folder]) == Unsupported(
+        "CTranslate2 is not installed: pip install 'transduce[fast]'"
     )
 
 
@@ -277,10 +286,13 @@ def test_int8_translates_nearly_as_float32_does() -> None:
 
 
 def test_int8_is_not_swapped_for_something_else() -> None:
-    with pytest.raises(UsageError, match="torch has no int8: leave out --engine, or --precision"):
+    with pytest.raises(
+        UsageError, match="the torch engine does not support int8; omit --engine or --precision"
+    ):
         Translator(load_model(BUILTIN), engine="torch", precision="int8")
     with pytest.raises(
-        UsageError, match="CTranslate2 has no alternatives; leave out --engine and --precision"
+        UsageError,
+        match="CTranslate2 does not support alternatives at a position; omit --engine and --precision",
     ):
         Translator(load_model(BUILTIN), precision="int8", engine="auto").translate(
             ["I love you"], alternatives=2
@@ -294,15 +306,15 @@ def test_a_translation_that_reached_its_maximum_length_is_the_references(
     folder = load_model(BUILTIN)
     quick, reference = Translator(folder, engine="ctranslate2"), Translator(folder)
     asked: list[int] = []
-    search: Callable[..., list[list[Hypothesis]]] = TorchEngine.search
+    begin = TorchEngine.begin
 
     def counted(
-        self: TorchEngine, sentences: list[SearchInput], how: TranslateOptions
-    ) -> list[list[Hypothesis]]:
-        asked.append(len(sentences))
-        return search(self, sentences, how)
+        self: TorchEngine, inputs: list[SearchInput], options: TranslateOptions
+    ) -> Iterator[SearchResult]:
+        asked.append(len(inputs))
+        return begin(self, inputs, options)
 
-    monkeypatch.setattr(TorchEngine, "search", counted)
+    monkeypatch.setattr(TorchEngine, "begin", counted)
     assert [t.flags for t in quick.translate(SOURCES[:30], beam=beam)] == [()] * 30
     assert asked == []
     cut = quick.translate(SOURCES[:30], beam=beam, max_length=4)
@@ -361,9 +373,9 @@ def test_both_engines_rank_by_the_same_penalty(alpha: float) -> None:
     ("flags", "before", "asked"),
     [
         ("fpu avx2", None, None),
-        (" ".join(sorted(fast.WIDE - {"avx512_bf16"})), None, None),
-        (" ".join(sorted(fast.WIDE)), None, "AVX512"),
-        (" ".join(sorted(fast.WIDE)), "GENERIC", "GENERIC"),
+        (" ".join(sorted(AVX512_FLAGS - {"avx512_bf16"})), None, None),
+        (" ".join(sorted(AVX512_FLAGS)), None, "AVX512"),
+        (" ".join(sorted(AVX512_FLAGS)), "GENERIC", "GENERIC"),
         (None, None, None),
     ],
 )
@@ -379,7 +391,7 @@ def test_wide_kernels_are_asked_for_where_they_pay_and_never_against_the_user(
         monkeypatch.delenv("CT2_FORCE_CPU_ISA")
     if flags is not None:
         (tmp_path / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
-    fast.ask_for_wide_kernels(tmp_path / "cpuinfo")
+    engine_module.enable_avx512(tmp_path / "cpuinfo")
     assert os.environ.get("CT2_FORCE_CPU_ISA") == asked
 
 

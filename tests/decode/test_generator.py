@@ -150,6 +150,6 @@ def test_learned_positions_slide_too() -> None:
 
 def test_a_translation_model_cannot_generate(untrained_folder: ModelFolder) -> None:
     with pytest.raises(
-        ModelError, match="this is a translation model, it cannot generate: use translate"
+        ModelError, match="this is a translation model and cannot generate; use translate"
     ):
         Generator(replace(untrained_folder))

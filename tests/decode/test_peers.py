@@ -14,7 +14,7 @@ from tests.marian import marian_of
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.convert.ctranslate2 import convert
 from transduce.data.batch import encode_source, pad
-from transduce.decode.engines.base import SearchInput
+from transduce.decode.engines.base import SearchInput, search_all
 from transduce.decode.engines.ctranslate2 import CTranslate2Engine
 from transduce.decode.engines.torch import TorchEngine
 from transduce.decode.hypotheses import Hypothesis
@@ -113,7 +113,7 @@ def test_search_finds_what_hugging_face_generates_with_random_weights(
     for _ in range(3):
         teach_to_end(model, sources, about=9)
     how = TranslateOptions(DecodeConfig(beam=beam, max_length=39))
-    found = TorchEngine([model], vocabulary).search([SearchInput(ids) for ids in sources], how)
+    found = search_all(TorchEngine([model], vocabulary), [SearchInput(ids) for ids in sources], how)
     assert sum(not hypotheses[0].truncated for hypotheses in found) >= 30, (
         "most of them end of themselves"
     )
@@ -126,7 +126,7 @@ def test_search_finds_what_hugging_face_generates_with_the_built_in_model(beam: 
     translator = Translator(load_model(BUILTIN))
     sources = [tuple(ids) for ids in translator.source_vocabulary.encode_batch(HELD_OUT)]
     how = TranslateOptions(DecodeConfig(beam=beam, max_length=60))
-    found = translator.torch_engine.search([SearchInput(ids) for ids in sources], how)
+    found = search_all(translator.torch_engine, [SearchInput(ids) for ids in sources], how)
     assert (
         n_ties(
             translator.model, sources, best(found), generated(translator.model, sources, beam, 60)
@@ -181,7 +181,10 @@ def compare_engines(folder: ModelFolder, beam: int) -> int:
     engine, _ = quick.engine(how)
     assert isinstance(engine, CTranslate2Engine)
     sentences = [SearchInput(tuple(ids)) for ids in quick.source_vocabulary.encode_batch(HELD_OUT)]
-    ours, theirs = quick.torch_engine.search(sentences, how), engine.search(sentences, how)
+    ours, theirs = (
+        search_all(quick.torch_engine, sentences, how),
+        search_all(engine, sentences, how),
+    )
     n_whole = sum(not hypotheses[0].truncated for hypotheses in ours)
     assert n_whole > len(ours) / 2, "what is cut is the reference's in either case"
     assert isinstance(folder.model, Transformer)

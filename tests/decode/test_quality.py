@@ -1,12 +1,19 @@
-"""What is doubtful about a translation: has_repetition, copies, lengths and guesses, by hand."""
+"""Quality flags: repetition, copies, lengths and low probability, worked out by hand."""
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.decode.quality import has_repetition, is_copy, is_unsure, wrong_length
+from tests.commands import Run
+from transduce.decode import quality
+from transduce.decode.hypotheses import Hypothesis
+from transduce.decode.quality import has_repetition, is_copy, is_too_long, is_too_short, is_unlikely
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
@@ -20,7 +27,9 @@ from transduce.decode.quality import has_repetition, is_copy, is_unsure, wrong_l
         [1, 2, 3] * 3 + [1, 2, 3],
     ],
 )
-def test_the_same_pieces_four_times_on_end_and_eight_in_all_are_a_loop(ids: list[int]) -> None:
+def test_the_same_tokens_four_times_in_a_row_and_eight_in_all_are_a_repetition(
+    ids: list[int],
+) -> None:
     assert has_repetition(ids)
 
 
@@ -37,12 +46,12 @@ def test_the_same_pieces_four_times_on_end_and_eight_in_all_are_a_loop(ids: list
         [1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 1, 2, 3, 4, 6, 1, 2, 3, 4],
     ],
 )
-def test_less_than_that_is_no_loop(ids: list[int]) -> None:
+def test_less_than_that_is_no_repetition(ids: list[int]) -> None:
     assert not has_repetition(ids)
 
 
 @given(st.lists(st.integers(0, 2), max_size=50))
-def test_loops_are_what_brute_force_calls_so(ids: list[int]) -> None:
+def test_repetition_equals_brute_force(ids: list[int]) -> None:
     def repeats(start: int, period: int) -> int:
         n = 0
         while start + n + period < len(ids) and ids[start + n] == ids[start + n + period]:
@@ -67,7 +76,7 @@ def test_a_single_word_may_be_a_name_and_numbers_stay(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "wanted"),
+    ("source", "target", "expected"),
     [
         (10, 10, None),
         (16, 2, None),
@@ -79,13 +88,39 @@ def test_a_single_word_may_be_a_name_and_numbers_stay(text: str) -> None:
         (0, 11, "too_long"),
     ],
 )
-def test_more_than_three_times_the_other_side_and_ten_is_far_too_long(
-    source: int, target: int, wanted: str | None
+def test_more_than_three_times_the_other_side_plus_ten_is_far_too_long(
+    source: int, target: int, expected: str | None
 ) -> None:
-    assert wrong_length(range(source), range(target)) == wanted
+    assert is_too_short(range(source), range(target)) == (expected == "too_short")
+    assert is_too_long(range(source), range(target)) == (expected == "too_long")
 
 
-def test_a_mean_probability_under_a_fifth_is_a_guess() -> None:
-    assert is_unsure(5 * math.log(0.19), 5)
-    assert not is_unsure(5 * math.log(0.21), 5)
-    assert not is_unsure(0.0, 0)
+def test_a_mean_token_probability_below_a_fifth_is_unlikely() -> None:
+    assert is_unlikely(Hypothesis((7,) * 4, log_prob=5 * math.log(0.19), score=0.0))
+    assert not is_unlikely(Hypothesis((7,) * 4, log_prob=5 * math.log(0.21), score=0.0))
+    assert not is_unlikely(Hypothesis((), log_prob=0.0, score=0.0))
+
+
+def test_a_new_flag_is_shown_and_reported_by_translate(
+    transduce: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One entry in the list is all it takes."""
+    shouting = quality.Flag(
+        name="shouting",
+        message="the source is in capitals",
+        check=lambda evidence: evidence.cleaned.isupper(),
+    )
+    monkeypatch.setattr(quality, "FLAGS", (*quality.FLAGS, shouting))
+    report = tmp_path / "report.jsonl"
+    _, _, err = transduce("translate", "--report", report, stdin=b"WE SLEEP\nWe sleep\n")
+    first, second = (json.loads(line) for line in report.read_text().splitlines())
+    assert "shouting" in first["flags"]
+    assert "shouting" not in second["flags"]
+    assert "line 1: the source is in capitals\n" in err
+
+
+def test_the_documentation_lists_every_flag_and_note() -> None:
+    page = (ROOT / "docs" / "translating.md").read_text(encoding="utf-8")
+    names = [flag.name for flag in (*quality.FLAGS, *quality.NOTES)]
+    assert len(set(names)) == len(names)
+    assert [name for name in names if f"`{name}`" not in page] == []

@@ -1,5 +1,6 @@
 import copy
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +11,15 @@ from hypothesis import strategies as st
 
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.data.batch import encode_source, pad
-from transduce.decode.engines.base import MOST_ROWS, SearchInput, limit, schedule
+from transduce.decode.engines.base import (
+    MAX_BATCH_TOKENS,
+    SearchInput,
+    SearchResult,
+    make_batches,
+    max_target_length,
+    search_all,
+)
 from transduce.decode.engines.torch import TorchEngine
-from transduce.decode.hypotheses import Hypothesis
 from transduce.decode.load import load
 from transduce.decode.options import EngineName, Sampling, TranslateOptions
 from transduce.decode.translator import Translator
@@ -82,7 +89,7 @@ def test_order_is_kept_and_blank_stays_blank_whatever_the_batches(
 ) -> None:
     texts = [*SOURCES[:7], "", "   ", *SOURCES[7:12]]
     whole = translator.translate(texts)
-    monkeypatch.setattr("transduce.decode.engines.base.MOST_ROWS", 100)
+    monkeypatch.setattr("transduce.decode.engines.base.MAX_BATCH_TOKENS", 100)
     assert [t.text for t in translator.translate(texts)] == [t.text for t in whole]
     assert [t.source for t in whole] == texts
     assert (whole[7].text, whole[8].text) == ("", "")
@@ -97,13 +104,13 @@ def test_order_is_kept_and_blank_stays_blank_whatever_the_batches(
 def test_a_schedule_has_every_sentence_once_and_as_much_for_each_worker(
     lengths: list[int], width: int, n_workers: int, most: int
 ) -> None:
-    batches = schedule([SearchInput((9,) * n) for n in lengths], width, n_workers, most)
+    batches = make_batches([SearchInput((9,) * n) for n in lengths], width, n_workers, most)
     assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
     shortest_first = [lengths[i] for batch in reversed(batches) for i in batch]
     assert shortest_first == sorted(lengths)
     assert all(len(batch) <= most for batch in batches)
     rounds = math.ceil(len(lengths) / (n_workers * most))
-    if (max(lengths, default=0) + 1) * width * most <= MOST_ROWS:
+    if (max(lengths, default=0) + 1) * width * most <= MAX_BATCH_TOKENS:
         assert len(batches) <= rounds * n_workers
 
 
@@ -126,9 +133,9 @@ def test_the_maximum_length_is_the_input_plus_fifty_unless_said(
         translator.model, "logits", lambda hidden: torch.arange(700.0).expand(len(hidden), 700)
     )
     source = SearchInput(tuple(translator.source_vocabulary.encode("I love you")))
-    [[free]] = translator.torch_engine.search([source], TranslateOptions(DecodeConfig(beam=1)))
-    [[bound]] = translator.torch_engine.search(
-        [source], TranslateOptions(DecodeConfig(beam=1, max_length=5))
+    [[free]] = search_all(translator.torch_engine, [source], TranslateOptions(DecodeConfig(beam=1)))
+    [[bound]] = search_all(
+        translator.torch_engine, [source], TranslateOptions(DecodeConfig(beam=1, max_length=5))
     )
     assert (len(bound.ids), bound.truncated) == (5, True)
     assert (len(free.ids), free.truncated) == (len(source.ids) + 50, True)
@@ -168,7 +175,10 @@ def test_a_model_with_learned_positions_reads_and_writes_no_further_than_they_go
         ["I love you very much and I love you very much and I love you very much"]
     )
     assert "split" in found.notes
-    assert limit(SearchInput(tuple(range(10))), TranslateOptions(DecodeConfig()), config) == 11
+    assert (
+        max_target_length(SearchInput(tuple(range(10))), TranslateOptions(DecodeConfig()), config)
+        == 11
+    )
 
 
 def test_texts_may_come_from_a_generator(translator: Translator) -> None:
@@ -208,10 +218,10 @@ def test_words_after_a_copied_run_keep_their_numbers_in_the_alignment(
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"temperature": -1.0}, "temperature is -1.0: wanted 0, or 0.01 to 100"),
+        ({"temperature": -1.0}, "temperature is -1.0; expected 0, or 0.01 to 100"),
         ({"temperature": float("nan")}, "temperature is nan"),
-        ({"top_p": 0.0}, "wanted top_k >= 0, 0 < top_p <= 1, seed >= 0"),
-        ({"top_k": -1}, "wanted top_k >= 0"),
+        ({"top_p": 0.0}, "expected top_k >= 0, 0 < top_p <= 1, seed >= 0"),
+        ({"top_k": -1}, "expected top_k >= 0"),
         ({"seed": -1}, "seed >= 0"),
     ],
 )
@@ -240,7 +250,7 @@ def test_no_translation_holds_a_line_break(
 def test_a_language_model_cannot_translate(untrained_folder: ModelFolder) -> None:
     config = ModelConfig(**{**untrained_folder.config.model.model_dump(), "kind": "decoder-only"})
     folder = replace(untrained_folder, config=FolderConfig(model=config), weights=build(config))
-    with pytest.raises(ModelError, match="this is a language model, it cannot translate"):
+    with pytest.raises(ModelError, match="this is a language model and cannot translate"):
         Translator(folder)
 
 
@@ -303,7 +313,7 @@ def test_models_together_average_their_probabilities(translator: Translator) -> 
 def test_models_with_other_vocabularies_cannot_translate_together(
     translator: Translator, untrained_folder: ModelFolder
 ) -> None:
-    with pytest.raises(ModelError, match="must have the same vocabulary: train them with one"):
+    with pytest.raises(ModelError, match="must have the same vocabulary; train them with one"):
         Translator(translator.folder, untrained_folder)
 
 
@@ -353,7 +363,9 @@ def test_each_text_may_have_a_prefix_of_its_own_which_is_respected(translator: T
     assert found[1].text == translator.translate([SOURCES[1]])[0].text
     again = translator.score([(each.source, each.text) for each in found])
     assert [each.score for each in found] == pytest.approx([each.score for each in again], abs=1e-4)
-    with pytest.raises(UsageError, match="2 prefixes for 1 texts: wanted one each, or one for all"):
+    with pytest.raises(
+        UsageError, match="2 prefixes for 1 texts; expected one for each text, or one"
+    ):
         translator.translate(["I love you"], prefix=["a", "b"])
 
 
@@ -388,15 +400,15 @@ def test_equal_lines_are_searched_once_and_drawn_each_for_itself(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n_searched: list[int] = []
-    search = TorchEngine.search
+    begin = TorchEngine.begin
 
     def counted(
-        self: TorchEngine, sentences: list[SearchInput], how: TranslateOptions
-    ) -> list[list[Hypothesis]]:
-        n_searched.append(len(sentences))
-        return search(self, sentences, how)
+        self: TorchEngine, inputs: list[SearchInput], options: TranslateOptions
+    ) -> Iterator[SearchResult]:
+        n_searched.append(len(inputs))
+        return begin(self, inputs, options)
 
-    monkeypatch.setattr(TorchEngine, "search", counted)
+    monkeypatch.setattr(TorchEngine, "begin", counted)
     texts = ["I love you", "We sleep", "I love you", "I love\x07 you", ""] * 20
     found = translator.translate(texts)
     assert n_searched == [2]
@@ -440,7 +452,7 @@ def test_bf16_runs_where_the_processor_has_it_and_is_refused_elsewhere(
     if not has_it:
         with pytest.raises(
             UsageError,
-            match="bf16: this processor has no bfloat16 instructions, it would be slower",
+            match="bf16 would be slower: this processor has no bfloat16 instructions; omit",
         ):
             Translator(translator.folder, precision="bf16")
         return
@@ -453,7 +465,8 @@ def test_bf16_runs_where_the_processor_has_it_and_is_refused_elsewhere(
     assert [t.score for t in found] != [t.score for t in exact]
     assert sum(a.text == b.text for a, b in zip(found, exact, strict=True)) >= 18
     with pytest.raises(
-        UsageError, match="ctranslate2 has no bf16: leave out --engine, or --precision"
+        UsageError,
+        match="the ctranslate2 engine does not support bf16; omit --engine or --precision",
     ):
         Translator(translator.folder, precision="bf16", engine="ctranslate2")
 
@@ -463,15 +476,15 @@ def test_bf16_runs_where_the_processor_has_it_and_is_refused_elsewhere(
     [
         (
             {"n_best": 5, "beam": 4},
-            "n_best is 5: wanted 1 to the beam, which is 4, and 1 where translations are drawn",
+            r"n_best is 5; expected 1 to the beam size \(4\), or 1 with sampling",
         ),
-        ({"n_best": 0}, "n_best is 0: wanted 1 to the beam"),
-        ({"n_best": 2, "sampling": Sampling()}, "n_best is 2: wanted 1 to the beam"),
-        ({"alternatives": 129}, "alternatives is 129, no_repeat 0: wanted 0 to 128, and 0 or more"),
-        ({"no_repeat": -1}, "alternatives is 0, no_repeat -1: wanted 0 to 128, and 0 or more"),
+        ({"n_best": 0}, "n_best is 0; expected 1 to the beam size"),
+        ({"n_best": 2, "sampling": Sampling()}, "n_best is 2; expected 1 to the beam size"),
+        ({"alternatives": 129}, "alternatives is 129; expected 0 to 128"),
+        ({"no_repeat": -1}, "no_repeat is -1; expected 0 or more"),
         (
             {"alternatives": 2, "sampling": Sampling()},
-            "likeliest pieces at one place: leave out sampling and n_best",
+            "alternatives cannot be combined with sampling or n_best",
         ),
     ],
 )
@@ -495,10 +508,10 @@ def test_a_second_translator_has_all_threads_after_the_first_has_worked(
     [
         (
             {"sampling": Sampling(), "protect": True},
-            "terms are met by beam search: leave out glossary and protect, or sampling",
+            "glossary and protect need beam search; omit them, or omit sampling and alternatives",
         ),
-        ({"alternatives": 2, "protect": True}, "terms are met by beam search"),
-        ({"forbid": [" "]}, "an empty phrase cannot be forbidden"),
+        ({"alternatives": 2, "protect": True}, "glossary and protect need beam search"),
+        ({"forbid": [" "]}, "forbid contains an empty phrase"),
     ],
 )
 def test_what_cannot_go_together_is_refused(
@@ -510,7 +523,8 @@ def test_what_cannot_go_together_is_refused(
 
 def test_a_pair_without_end_is_not_scored(translator: Translator) -> None:
     with pytest.raises(
-        DataError, match=r"pair 1,002 has 60\d and \d pieces, at most 512 are scored: split 'I I I"
+        DataError,
+        match=r"pair 1,002 has 60\d and \d tokens, more than the 512 that can be scored; split 'I I I",
     ):
         translator.score([("I", "Io"), ("I " * 600, "Io")], first=1001)
 
@@ -523,7 +537,7 @@ def test_a_prefix_longer_than_the_positions_of_a_model_is_refused(
     bound = Translator(
         replace(untrained_folder, config=FolderConfig(model=config), weights=build(config).eval())
     )
-    with pytest.raises(UsageError, match=r"a prefix of \d+ pieces: this model writes at most 4"):
+    with pytest.raises(UsageError, match=r"the prefix has \d+ tokens; this model writes at most 4"):
         bound.translate(["I love you"], prefix="I love you very much and I love you")
 
 

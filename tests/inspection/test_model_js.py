@@ -37,7 +37,7 @@ HOSTILE = [
 
 @pytest.fixture(scope="module")
 def translator() -> Translator:
-    return load_translator()
+    return load_translator(engine="torch")
 
 
 @pytest.fixture(scope="module")

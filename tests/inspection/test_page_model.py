@@ -26,7 +26,7 @@ def about(content: bytes, path: Path) -> dict[str, object]:
 
 
 def test_the_weights_are_the_models_in_float16() -> None:
-    folder = load_translator().folder
+    folder = load_translator(engine="torch").folder
     packed = load(pack_model(folder))
     own = weights_of(folder.model)
     assert packed.keys() == own.keys()
@@ -37,7 +37,7 @@ def test_the_weights_are_the_models_in_float16() -> None:
 
 
 def test_the_metadata_has_shape_search_settings_and_pieces(tmp_path: Path) -> None:
-    folder = load_translator().folder
+    folder = load_translator(engine="torch").folder
     packed = about(pack_model(folder), tmp_path)
     pieces = packed["source"]["pieces"]
     assert [piece for piece, *_ in pieces[:5]] == ["[PAD]", "[SOS]", "[EOS]", "[UNK]", "<0x00>"]

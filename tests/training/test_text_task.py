@@ -109,14 +109,14 @@ def test_bad_input_has_its_message_and_exit_code(
             "expected either --source and --target (or --pairs) for a translator",
         ),
         (("generate", "x"), 2, "generate needs a language model; train one"),
-        (("generate", "-m", builtin, "x"), 78, "this is a translation model, it cannot generate"),
+        (("generate", "-m", builtin, "x"), 78, "this is a translation model and cannot generate"),
         (("generate", "-m", builtin, "x", "--stream", "--n", 2), 2, "remove --json and --n"),
         (
             ("evaluate", "--text", corpus),
             2,
             "a language model is evaluated with -m MODEL --text FILE",
         ),
-        (("evaluate", "-m", builtin, "--text", corpus), 78, "it cannot generate"),
+        (("evaluate", "-m", builtin, "--text", corpus), 78, "and cannot generate"),
         (("evaluate", "--source", corpus), 2, "missing --reference FILE"),
     ):
         code, _, err = transduce(*command)

@@ -70,7 +70,7 @@ class Lab:
     @cached_property
     def translator(self) -> Translator:
         """The given model, or the built-in one."""
-        return load_translator(self.path)
+        return load_translator(self.path, engine="torch")
 
     @cached_property
     def grammar_translator(self) -> Translator:
@@ -81,7 +81,9 @@ class Lab:
         pairs = grammar_pairs(50)
         found = self.translator.translate([pair.source for pair in pairs], beam=1)
         accuracy = exact_match([each.text for each in found], [pair.target for pair in pairs])
-        return self.translator if accuracy.value > 50 else load_translator(None)
+        if accuracy.value > 50:
+            return self.translator
+        return load_translator(None, engine="torch")
 
     @cache  # noqa: B019  a lab lives as long as its process
     def own_translations(self, n: int) -> list[Example]:

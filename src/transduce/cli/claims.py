@@ -186,7 +186,7 @@ def describe_model(model: Path | None) -> str:
     """Return which model was examined, for readers of the page."""
     from transduce.decode.load import load_translator
 
-    translator = load_translator(model)
+    translator = load_translator(model, engine="torch")
     config, n_tokens = translator.model.config, len(translator.source_vocabulary)
     if model is None:
         examined = "one small Transformer that translates generated English sentences into Italian"

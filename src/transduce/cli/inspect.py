@@ -11,7 +11,7 @@ from rich.console import Console
 from typer import Argument, Option
 
 from transduce.cli.arguments import BeamSize, FileOption, JsonOutput, ModelPath
-from transduce.cli.output import explain_flag, note, warn, write_page
+from transduce.cli.output import note, warn, write_page
 from transduce.errors import UsageError
 
 if TYPE_CHECKING:
@@ -139,6 +139,8 @@ def run_inspect(
 
 def _show_flags(found: Mapping[str, Any]) -> None:
     """Print a warning for each quality flag of the trace."""
+    from transduce.decode.quality import explain_flag
+
     unseen, unknown = found.get("unseen", ()), found.get("unknown", ())
     for is_found, kind in (
         (unseen, "unseen_words"),

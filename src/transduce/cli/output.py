@@ -10,7 +10,6 @@ import os
 import signal
 import stat
 import sys
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -20,8 +19,6 @@ from rich.console import Console
 
 from transduce.errors import OutputError, UsageError
 from transduce.storage import replace_file
-from transduce.text.files import LONGEST_LINE
-from transduce.text.printable import list_words
 
 if TYPE_CHECKING:
     from transduce.decode.translation import Translation
@@ -156,32 +153,6 @@ def write_page(path: Path, content: str) -> None:
         replace_file(path, content.encode())
     except OSError as reason:
         raise OutputError(f"cannot create {path}: {reason.strerror}") from None
-
-
-# Quality flags
-
-MESSAGES: dict[str, str] = tomllib.loads(
-    Path(__file__).with_name("translate.toml").read_text(encoding="utf-8")
-)
-
-
-def explain_flag(
-    kind: str,
-    *,
-    unknown: Sequence[str] = (),
-    missing: Sequence[str] = (),
-    unseen: Sequence[str] = (),
-) -> str | None:
-    """Return what a quality flag or note means, with its words; None if it is not shown."""
-    message = MESSAGES.get(kind)
-    if message is None:
-        return None
-    return message.format(
-        longest=LONGEST_LINE >> 20,
-        unknown=list_words(unknown),
-        missing=list_words(missing),
-        unseen=list_words(unseen),
-    )
 
 
 # Formats

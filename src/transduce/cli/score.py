@@ -40,7 +40,7 @@ def score(
     from transduce.decode.load import load_translator
     from transduce.text.corpus import open_pairs
 
-    translator = load_translator(model)
+    translator = load_translator(model, engine="torch")
     pairs = open_pairs([source], [target]).read()
     with ExitStack() as files:
         aligned = None

@@ -24,7 +24,6 @@ from transduce.cli.output import (
     OutputFormat,
     check_outputs,
     create_text_file,
-    explain_flag,
     note,
     warn,
 )
@@ -252,6 +251,8 @@ class QualityCounts:
 
 
 def _explain(kind: str, translation: "Translation") -> str | None:
+    from transduce.decode.quality import explain_flag
+
     return explain_flag(
         kind,
         unknown=translation.unknown,

@@ -1,1 +1,1 @@
-"""Weights and vocabularies out to other programs' formats, and nothing else."""
+"""Models in the formats of other programs, with parity checks."""

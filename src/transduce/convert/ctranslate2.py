@@ -1,5 +1,9 @@
-"""A model as CTranslate2 reads it: the same weights, the paper's positions written out, pieces named by their numbers."""
+"""Write a model in the format of CTranslate2, and check that it gives the same scores.
 
+The weights are the same. Position encodings are stored as a table. Tokens are named by their ids.
+"""
+
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,103 +11,164 @@ import numpy as np
 
 from transduce.config import ModelConfig
 from transduce.errors import ModelError
-from transduce.text.vocabulary import EOS, SOS, UNKNOWN
+from transduce.text.vocabulary import EOS, SOS, SPECIAL_TOKENS, UNKNOWN
 
 if TYPE_CHECKING:
     import torch
 
+    from transduce.model.attention import MultiHeadAttention
     from transduce.model.transformer import Embedding, Transformer
 
-POSITIONS = (
-    2048  # written out; CTranslate2 computes others itself only in a form that is not the paper's
-)
+# Rows of the position table. CTranslate2 can compute positions itself, but not the paper's.
+MAX_POSITIONS = 2048
+# Parity check: random pairs that are scored by both programs, and their maximum length in tokens.
+N_PARITY_PAIRS = 8
+MAX_PARITY_LENGTH = 24
 
 
-def why_not(config: ModelConfig) -> str | None:
-    """Why CTranslate2 cannot hold a model of this shape, or None."""
+def unsupported_shape(config: ModelConfig) -> str | None:
+    """Return why CTranslate2 cannot represent a model of this shape, or None if it can."""
     if config.key_size != config.value_size or config.key_size * config.n_heads != config.d_model:
-        return "its heads are not d_model / n_heads wide"
+        return "the size of its heads is not d_model / n_heads"
     return None
 
 
 def convert(model: "Transformer", folder: Path) -> None:
-    """Write a model into an existing folder, in float32."""
+    """Write a model into an existing folder, in float32.
+
+    Raises ModelError if CTranslate2 cannot represent it.
+    """
     from ctranslate2.specs import TransformerSpec
 
     from transduce.model.layers import EPSILON
 
     config = model.config
-    if reason := why_not(config):
-        raise ModelError(f"CTranslate2 cannot hold this model: {reason}")
+    if reason := unsupported_shape(config):
+        raise ModelError(f"CTranslate2 cannot represent this model: {reason}")
+
     spec = TransformerSpec.from_config(
         config.n_layers, config.n_heads, pre_norm=config.norm == "pre"
     )
-    _embed(spec.encoder, spec.encoder.embeddings[0], model.source_embedding)
-    _embed(spec.decoder, spec.decoder.embeddings, model.target_embedding)
-    spec.decoder.projection.weight = _numbers(model.logit_weight)
-    layers = zip(
-        [*model.encoder, *model.decoder.layers],
-        [*spec.encoder.layer, *spec.decoder.layer],
-        strict=True,
-    )
-    for ours, theirs in layers:
-        _fill_layer(ours, theirs)
+    _fill_embedding(spec.encoder, spec.encoder.embeddings[0], model.source_embedding)
+    _fill_embedding(spec.decoder, spec.decoder.embeddings, model.target_embedding)
+    spec.decoder.projection.weight = _to_numpy(model.logit_weight)
+    for layer, layer_spec in zip(model.encoder, spec.encoder.layer, strict=True):
+        _fill_layer(layer_spec, layer)
+    for layer, layer_spec in zip(model.decoder.layers, spec.decoder.layer, strict=True):
+        _fill_layer(layer_spec, layer)
     if config.norm == "pre":
         _fill_norm(spec.encoder.layer_norm, model.encoder_norm)
         _fill_norm(spec.decoder.layer_norm, model.decoder.norm)
-    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = map(
-        str, (UNKNOWN, SOS, EOS)
-    )
+
+    spec.config.unk_token = str(UNKNOWN)
+    spec.config.bos_token = str(SOS)
+    spec.config.eos_token = str(EOS)
     spec.config.decoder_start_token = str(SOS)
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = EPSILON
-    spec.register_source_vocabulary(names(len(model.source_embedding.weight)))
-    spec.register_target_vocabulary(names(len(model.target_embedding.weight)))
+    spec.register_source_vocabulary(token_names(len(model.source_embedding.weight)))
+    spec.register_target_vocabulary(token_names(len(model.target_embedding.weight)))
     spec.validate()
     spec.save(str(folder))
 
 
-def names(n_pieces: int) -> list[str]:
-    """What the pieces are called there: their numbers, so that no text can forge one."""
-    return [str(i) for i in range(n_pieces)]
+def token_names(n_tokens: int) -> list[str]:
+    """Return the names of the tokens in a converted model: their ids, so that no text is a token."""
+    return [str(i) for i in range(n_tokens)]
 
 
-def _numbers(weight: "torch.Tensor") -> np.ndarray:
+def measure_parity(model: "Transformer", folder: Path) -> float:
+    """Return the largest difference between a model and its converted form in `folder`.
+
+    It is the difference between the log-probabilities of a token, over random pairs.
+    """
+    import ctranslate2
+    import torch
+
+    generator = torch.Generator().manual_seed(1)
+
+    def draw_sentences(n_tokens: int) -> list[list[int]]:
+        lengths = torch.randint(1, MAX_PARITY_LENGTH, (N_PARITY_PAIRS,), generator=generator)
+        return [
+            torch.randint(len(SPECIAL_TOKENS), n_tokens, (n,), generator=generator).tolist()
+            for n in lengths.tolist()
+        ]
+
+    sources = draw_sentences(len(model.source_embedding.weight))
+    targets = draw_sentences(len(model.target_embedding.weight))
+    ours = [
+        log_prob
+        for source, target in zip(sources, targets, strict=True)
+        for log_prob in _log_probs(model, source, target)
+    ]
+    translator = ctranslate2.Translator(str(folder), device="cpu", compute_type="float32")
+    results = translator.score_batch(
+        [[str(i) for i in ids] for ids in sources], [[str(i) for i in ids] for ids in targets]
+    )
+    theirs = [log_prob for result in results for log_prob in result.log_probs]
+    return max(abs(a - b) for a, b in zip(ours, theirs, strict=True))
+
+
+def _log_probs(model: "Transformer", source: Sequence[int], target: Sequence[int]) -> list[float]:
+    """Return the log-probability of each target token, [EOS] included."""
+    import torch
+
+    from transduce.data.batch import collate, encode_example
+
+    batch = collate([encode_example(source, target)])
+    with torch.inference_mode():
+        logits = model(batch.source, batch.source_mask, batch.target_in).float()
+        log_probs = torch.log_softmax(logits, dim=2).gather(2, batch.target_out[:, :, None])
+    return log_probs[0, :, 0].tolist()
+
+
+def _to_numpy(weight: "torch.Tensor") -> np.ndarray:
     return weight.detach().float().numpy()
 
 
-def _embed(stack: Any, embeddings: Any, ours: "Embedding") -> None:
+def _fill_embedding(stack: Any, spec: Any, embedding: "Embedding") -> None:
     from transduce.model.positions import sinusoids
 
-    if ours.positions is None:
-        table = sinusoids(0, POSITIONS, ours.weight.shape[1], ours.weight.device)
+    weight = embedding.weight
+    if embedding.positions is None:
+        table = sinusoids(0, MAX_POSITIONS, weight.shape[1], weight.device)
     else:
-        table = ours.positions.weight
-    embeddings.weight, stack.position_encodings.encodings = _numbers(ours.weight), _numbers(table)
+        table = embedding.positions.weight
+    spec.weight = _to_numpy(weight)
+    stack.position_encodings.encodings = _to_numpy(table)
     stack.scale_embeddings = True
 
 
-def _fill_norm(theirs: Any, ours: Any) -> None:
-    theirs.gamma, theirs.beta = _numbers(ours.weight), _numbers(ours.bias)
+def _fill_norm(spec: Any, norm: Any) -> None:
+    spec.gamma, spec.beta = _to_numpy(norm.weight), _to_numpy(norm.bias)
 
 
-def _fill_layer(ours: Any, theirs: Any) -> None:
-    """An encoder or a decoder layer: there the matrices of queries, keys and values of one input are one."""
-    attention = ours.self_attention
-    q, k, v = (_numbers(linear.weight) for linear in (attention.w_q, attention.w_k, attention.w_v))
-    theirs.self_attention.linear[0].weight = np.concatenate((q, k, v))
-    theirs.self_attention.linear[1].weight = _numbers(attention.w_o.weight)
-    _fill_norm(theirs.self_attention.layer_norm, ours.self_attention_norm.norm)
-    if (cross := getattr(ours, "cross_attention", None)) is not None:
-        theirs.attention.linear[0].weight = _numbers(cross.w_q.weight)
-        theirs.attention.linear[1].weight = np.concatenate(
-            (_numbers(cross.w_k.weight), _numbers(cross.w_v.weight))
-        )
-        theirs.attention.linear[2].weight = _numbers(cross.w_o.weight)
-        _fill_norm(theirs.attention.layer_norm, ours.cross_attention_norm.norm)
-    for linear, mine in (
-        (theirs.ffn.linear_0, ours.feed_forward.w_1),
-        (theirs.ffn.linear_1, ours.feed_forward.w_2),
-    ):
-        linear.weight, linear.bias = _numbers(mine.weight), _numbers(mine.bias)
-    _fill_norm(theirs.ffn.layer_norm, ours.feed_forward_norm.norm)
+def _fill_linear(spec: Any, linear: "torch.nn.Linear") -> None:
+    spec.weight, spec.bias = _to_numpy(linear.weight), _to_numpy(linear.bias)
+
+
+def _fill_layer(spec: Any, layer: Any) -> None:
+    """Fill the specification of an encoder or decoder layer."""
+    _fill_self_attention(spec.self_attention, layer.self_attention)
+    _fill_norm(spec.self_attention.layer_norm, layer.self_attention_norm.norm)
+    if (cross := getattr(layer, "cross_attention", None)) is not None:
+        _fill_cross_attention(spec.attention, cross)
+        _fill_norm(spec.attention.layer_norm, layer.cross_attention_norm.norm)
+    _fill_linear(spec.ffn.linear_0, layer.feed_forward.w_1)
+    _fill_linear(spec.ffn.linear_1, layer.feed_forward.w_2)
+    _fill_norm(spec.ffn.layer_norm, layer.feed_forward_norm.norm)
+
+
+def _fill_self_attention(spec: Any, attention: "MultiHeadAttention") -> None:
+    """Fill the specification: the matrices of queries, keys and values are one there."""
+    q, k, v = (_to_numpy(each.weight) for each in (attention.w_q, attention.w_k, attention.w_v))
+    spec.linear[0].weight = np.concatenate((q, k, v))
+    spec.linear[1].weight = _to_numpy(attention.w_o.weight)
+
+
+def _fill_cross_attention(spec: Any, attention: "MultiHeadAttention") -> None:
+    """Fill the specification: the matrices of keys and values are one there."""
+    k, v = (_to_numpy(each.weight) for each in (attention.w_k, attention.w_v))
+    spec.linear[0].weight = _to_numpy(attention.w_q.weight)
+    spec.linear[1].weight = np.concatenate((k, v))
+    spec.linear[2].weight = _to_numpy(attention.w_o.weight)

@@ -1,4 +1,4 @@
-"""Which source words a target word came from, read off the cross-attention."""
+"""Word alignment from cross-attention: which source words a target word came from."""
 
 from collections.abc import Sequence
 
@@ -8,65 +8,73 @@ from torch import Tensor
 
 from transduce.text.vocabulary import Vocabulary
 
-WEAKEST = (
-    0.05  # share of a target word's attention that links a source word nobody else is linked to
-)
+# Share of a target word's attention that links it to a source word without any other link.
+MIN_SHARE = 0.05
 
-Link = tuple[int, int]  # word of the source, word of the target, from 0, as `str.split` counts them
+Link = tuple[int, int]  # index of the source word, index of the target word, as in `str.split`
 
 
 def align(
     attention: Float[Tensor, "target source"],
     source: Sequence[int],
     target: Sequence[int],
-    vocabularies: Sequence[Vocabulary],
+    vocabularies: tuple[Vocabulary, Vocabulary],
 ) -> list[Link]:
-    """The links between the words of a pair of pieces: each target word to the source word it attended to most, and a source
-    word that nobody chose to the target word that attended to it most, if that did so at all."""
-    from_words, to_words = (
-        word_indices(ids, v) for ids, v in zip((source, target), vocabularies, strict=True)
+    """Return the links between the words of two token sequences, sorted.
+
+    Each target word is linked to the source word it attended to most. A source word without a
+    link is then linked to the target word that attended to it most, if its share is enough.
+    """
+    source_vocabulary, target_vocabulary = vocabularies
+    return link_words(
+        attention,
+        word_indices(source, source_vocabulary),
+        word_indices(target, target_vocabulary),
     )
-    return link_words(attention, from_words, to_words)
 
 
 def link_words(
-    attention: Float[Tensor, "target source"], from_words: Sequence[int], to_words: Sequence[int]
+    attention: Float[Tensor, "target source"],
+    source_words: Sequence[int],
+    target_words: Sequence[int],
 ) -> list[Link]:
-    """The same, given the number of the word that each piece belongs to."""
-    if not from_words or not to_words:
+    """Return the links of `align`, given the index of the word that each token belongs to."""
+    if not source_words or not target_words:
         return []
-    weights = torch.zeros(to_words[-1] + 1, from_words[-1] + 1)
-    rows = torch.zeros(len(to_words), from_words[-1] + 1).index_add_(
-        1, torch.tensor(from_words), attention[: len(to_words), : len(from_words)].float()
+    n_source, n_target = source_words[-1] + 1, target_words[-1] + 1
+    of_tokens = attention[: len(target_words), : len(source_words)].float()
+    by_source_word = torch.zeros(len(target_words), n_source).index_add_(
+        1, torch.tensor(source_words), of_tokens
     )
-    weights.index_add_(0, torch.tensor(to_words), rows)
-    weights = weights / weights.sum(dim=1, keepdim=True).clamp(min=1e-9)
+    weights = torch.zeros(n_target, n_source)
+    weights.index_add_(0, torch.tensor(target_words), by_source_word)
+    weights = weights / weights.sum(dim=1, keepdim=True).clamp(min=1e-9)  # target word, source word
+
     links = {(int(i), j) for j, i in enumerate(weights.argmax(dim=1))}
     linked = {i for i, _ in links}
     best = weights.max(dim=0)
-    links |= {
-        (i, int(best.indices[i]))
-        for i in range(weights.shape[1])
-        if i not in linked and best.values[i] > WEAKEST
-    }
+    for i in range(n_source):
+        if i not in linked and best.values[i] > MIN_SHARE:
+            links.add((i, int(best.indices[i])))
     return sorted(links)
 
 
 def word_indices(ids: Sequence[int], vocabulary: Vocabulary) -> list[int]:
-    """The number of the word that each piece belongs to."""
-    numbers: list[int] = []
-    number, is_between = -1, True
+    """Return the index of the word that each token belongs to."""
+    indices: list[int] = []
+    index, is_between_words = -1, True
     for i in ids:
         surface = vocabulary.surface(i)
-        if is_between or surface[:1].isspace():
-            number += bool(surface.strip())
-        is_between = surface[-1:].isspace() or (is_between and not surface.strip())
-        numbers.append(max(number, 0))
-    return numbers
+        has_text = bool(surface.strip())
+        if has_text and (is_between_words or surface[:1].isspace()):
+            index += 1
+        is_between_words = surface[-1:].isspace() or (is_between_words and not has_text)
+        indices.append(max(index, 0))
+    return indices
 
 
 def pharaoh(links: Sequence[Link]) -> str:
-    """`0-0 1-2`: the form that alignments are exchanged in."""
+    """Return links in Pharaoh format, the usual one for alignments: `0-0 1-2`."""
     return " ".join(f"{i}-{j}" for i, j in links)
 
 

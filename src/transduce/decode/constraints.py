@@ -1,16 +1,18 @@
-"""Terms that every finished hypothesis holds: constrained beam search by dynamic beam allocation.
+"""Constrained beam search: every finished hypothesis contains its required terms.
 
-Post & Vilar 2018, vectorised as by Hu et al. 2019: candidates are put into banks by how many pieces of their terms they have
-written, and the beam takes the best of each bank in turn, so that hypotheses on their way to a term are not crowded out by
-hypotheses that never begin it. Sentences without terms have one bank, which is plain beam search.
+Dynamic beam allocation (Post & Vilar 2018, vectorised as by Hu et al. 2019): candidates are put
+into banks by how many tokens of their terms they have written, and the beam takes the best of each
+bank in turn. So hypotheses that have begun a term are not crowded out by hypotheses that never
+begin it. A sentence without terms has one bank, which is plain beam search.
 
-Hypotheses with terms are compared by what the model chose. The pieces of a term were not its choice, and most of their cost is
-forgiven, the more the model attended to the term's source words when the term was begun. Otherwise an unusual term is put off
-until the sentence is over, and appended to it.
+Hypotheses with terms are compared by what the model chose. The tokens of a term were not
+its choice, and most of their cost is forgiven, the more the model attended to the term's source
+words when the term was begun. Otherwise an unusual term is delayed until the sentence is over and
+then appended.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -19,154 +21,183 @@ from torch import Tensor
 
 from transduce.decode.hypotheses import Hypothesis, Penalty
 from transduce.decode.search import NEVER, Candidates, Rows, top_k
-from transduce.decode.words import FIRST, INSIDE, Pieces, RequiredTerm, Words
+from transduce.decode.words import FIRST, INSIDE, Ids, RequiredTerm, Words
 from transduce.text.terms import is_word_character
 from transduce.text.vocabulary import EOS, SOS
 
-FORGIVEN = 0.9  # of the log-probability of a term's pieces
-LEAST_ATTENTION = 1e-3  # where nobody looked at all
+FORGIVEN = 0.9  # share of the log-probability of a term's tokens
+MIN_ATTENTION = 1e-3  # lower attention to a term's source words counts as this
 
 
 class Progress(NamedTuple):
-    """How far a hypothesis is with its terms."""
+    """How far a hypothesis has come with its terms."""
 
-    tail: str = ""  # the end of what it has written
-    met: frozenset[int] = frozenset()  # numbers of terms
-    closing: int | None = None  # the term just met, whose last word might still grow into another
-    path: Pieces = ()  # the pieces of a term that has begun
-    recent: Pieces = ()  # the path up to here, also if it has just met its term: another term may begin inside it
-    written: int = 0  # pieces of the terms that are met
-    bonus: float = (
-        0.0  # what is added to the score when hypotheses are compared: for terms that are met
-    )
-    path_bonus: float = 0.0  # and for the one that has begun
-    credit: tuple[int, float] = (
-        0,
-        0.0,
-    )  # pieces and bonus of the term just met, lost if it grows into another word
+    tail: str = ""  # the end of its text
+    met: frozenset[int] = frozenset()  # indices of the terms it contains
+    closing: int | None = None  # the term just met, whose last word might still be lengthened
+    path: Ids = ()  # the tokens so far of a term that has begun
+    recent: Ids = ()  # the same, also if they have just met their term: another may begin inside
+    written: int = 0  # tokens of the terms that are met
+    bonus: float = 0.0  # added to the score for comparisons, for the terms that are met
+    path_bonus: float = 0.0  # the same for the term that has begun
+    credit: tuple[int, float] = (0, 0.0)  # tokens and bonus of `closing`, lost if it is lengthened
 
     @property
     def bank(self) -> int:
-        """Pieces of terms."""
+        """Tokens of terms that are met or begun."""
         return self.written + len(self.path)
 
     def reopened(self) -> "Progress":
-        """The progress if the last word grows: the term that it ended is not met after all."""
+        """Return the progress if the last word is lengthened: `closing` is not met after all."""
         if self.closing is None:
             return self
-        n_pieces, bonus = self.credit
+        n_tokens, bonus = self.credit
         return self._replace(
             met=self.met - {self.closing},
             closing=None,
-            written=self.written - n_pieces,
+            written=self.written - n_tokens,
             bonus=self.bonus - bonus,
         )
 
 
 class TermConstraint:
-    """The terms of one sentence."""
+    """The required terms of one sentence."""
 
     def __init__(self, terms: Sequence[RequiredTerm], words: Words) -> None:
         self.terms, self.words = terms, words
-        self._longest = 3 + max(len(target) for term in terms for target in term.targets)
-        self._next: dict[
-            Pieces, list[tuple[int, int]]
-        ] = {}  # path -> what may follow, and for which term
+        longest = max(len(target) for term in terms for target in term.targets)
+        self._tail_length = longest + 3  # with room for what stands before a term
+        # Path -> the tokens that may follow it, each with the index of its term.
+        self._next: dict[Ids, list[tuple[int, int]]] = {}
         for number, term in enumerate(self.terms):
             for spelling in term.spellings:
-                for end in range(spelling[0] in (INSIDE, FIRST), len(spelling)):
+                start = 1 if spelling[0] in (INSIDE, FIRST) else 0
+                for end in range(start, len(spelling)):
                     self._next.setdefault(spelling[:end], []).append((spelling[end], number))
 
-    def wanted(self, progress: Progress, room: int | None = None) -> set[int]:
-        """The pieces that bring a hypothesis further: those of the term it is in, or the beginnings of terms.
+    def next_tokens(self, progress: Progress, room: int | None = None) -> set[int]:
+        """Return the tokens that continue the term that has begun, or begin another.
 
-        With `room`, all those, and only those, after which the terms still missing need no more pieces than that.
+        With `room`, return all tokens, and only those, after which the missing terms need at most
+        that many more.
         """
         paths = [progress.path] if progress.path and room is None else self._paths(progress)
-        steps = [(path, *step) for path in paths for step in self._next.get(path, ())]
-        return {
-            piece
-            for path, piece, term in steps
-            if term not in progress.met
-            and (room is None or self.needed(progress._replace(path=(*path, piece))) <= room)
-        }
+        tokens = set()
+        for path in paths:
+            for token, number in self._next.get(path, ()):
+                if number in progress.met:
+                    continue
+                after = progress._replace(path=(*path, token))
+                if room is None or self.n_needed(after) <= room:
+                    tokens.add(token)
+        return tokens
 
     def advance(
-        self, progress: Progress, piece: int, log_prob: float, attention: Sequence[float]
+        self, progress: Progress, token: int, log_prob: float, attention: Sequence[float]
     ) -> Progress:
-        """The progress after one more piece, of this log-probability, written while the model attended to the source so."""
-        if self.words.goes_on[piece] and is_word_character(progress.tail[-1:]):
+        """Return the progress after one more token.
+
+        `log_prob` is the token's, `attention` the weights of the source tokens when it was written.
+        """
+        if self.words.continues_word[token] and is_word_character(progress.tail[-1:]):
             progress = progress.reopened()
         met, written = progress.met, progress.written
-        tail = (progress.tail + self.words.surfaces[piece])[-self._longest :]
-        path, bonus = self._follow(progress, piece, attention)
-        bonus = bonus - FORGIVEN * log_prob if path else 0.0
-        done = [
+        tail = (progress.tail + self.words.surfaces[token])[-self._tail_length :]
+        path, path_bonus = self._follow(progress, token, attention)
+        path_bonus = path_bonus - FORGIVEN * log_prob if path else 0.0
+        newly_met = [
             number
             for number, term in enumerate(self.terms)
             if number not in met and (path in term.spellings or self._ends_with(tail, number))
         ]
-        if not done:
-            return Progress(tail, met, None, path, path, written, progress.bonus, bonus)
-        first = max(done, key=lambda number: self._mass(number, attention))
-        credit = (max(1, len(path)), max(0.0, bonus))
-        total = progress.bonus + credit[1]
-        met |= {first}
-        shared = (
-            path if any(term not in met for _, term in self._next.get(path, ())) else ()
-        )  # a longer one goes on
-        return Progress(tail, met, first, shared, path, written + credit[0], total, credit=credit)
+        if not newly_met:
+            return Progress(
+                tail=tail,
+                met=met,
+                path=path,
+                recent=path,
+                written=written,
+                bonus=progress.bonus,
+                path_bonus=path_bonus,
+            )
+        closing = max(newly_met, key=lambda number: self._mass(number, attention))
+        met |= {closing}
+        n_tokens, bonus = max(1, len(path)), max(0.0, path_bonus)
+        is_continued = any(number not in met for _, number in self._next.get(path, ()))
+        return Progress(
+            tail=tail,
+            met=met,
+            closing=closing,
+            path=path if is_continued else (),  # another, longer term has begun with this one
+            recent=path,
+            written=written + n_tokens,
+            bonus=progress.bonus + bonus,
+            credit=(n_tokens, bonus),
+        )
 
-    def needed(self, progress: Progress) -> int:
-        """Pieces that must still be written; what has begun serves one term only."""
-        depth, total, most_saved = len(progress.path), 0, 0
+    def n_needed(self, progress: Progress) -> int:
+        """Return how many more tokens the missing terms need; a begun path counts for one term."""
+        depth = len(progress.path)
+        total = most_saved = 0
         for number, term in enumerate(self.terms):
-            if number not in progress.met:
-                whole = min(
-                    len(spelling)
-                    for spelling in term.spellings
-                    if spelling[0] not in (INSIDE, FIRST)
-                )
-                begun = [
-                    len(s) - depth for s in term.spellings if depth and s[:depth] == progress.path
-                ]
-                total += whole
-                most_saved = max(most_saved, whole - min(begun, default=whole))
+            if number in progress.met:
+                continue
+            whole = min(
+                len(spelling) for spelling in term.spellings if spelling[0] not in (INSIDE, FIRST)
+            )
+            rests = [
+                len(spelling) - depth
+                for spelling in term.spellings
+                if depth and spelling[:depth] == progress.path
+            ]
+            total += whole
+            most_saved = max(most_saved, whole - min(rests, default=whole))
         return total - most_saved
 
-    def _paths(self, progress: Progress) -> list[Pieces]:
-        """The paths on which a hypothesis may be: in a term, in another that began inside that one, before one."""
+    def _paths(self, progress: Progress) -> list[Ids]:
+        """Return the paths a hypothesis may be on.
+
+        It may be in a term, in another that began inside that one, or before a term.
+        """
         begun = [progress.path, *(progress.recent[i:] for i in range(len(progress.recent)))]
-        paths = [*filter(None, dict.fromkeys(begun)), ()]
+        paths: list[Ids] = [path for path in dict.fromkeys(begun) if path]
+        paths.append(())
         if not is_word_character(progress.tail[-1:]):
             paths.append((INSIDE,))
-        return [*paths, (FIRST,)] if _begins_sentence(progress.tail) else paths
+        if _begins_sentence(progress.tail):
+            paths.append((FIRST,))
+        return paths
 
     def _follow(
-        self, progress: Progress, piece: int, attention: Sequence[float]
-    ) -> tuple[Pieces, float]:
-        """The path that a piece leads to, and its bonus: in the term that has begun, or at the beginning of one."""
-        for path in sorted(
-            self._paths(progress),
-            key=lambda path: self.needed(progress._replace(path=(*path, piece))),
-        ):
-            terms = [
-                term
-                for next_one, term in self._next.get(path, ())
-                if next_one == piece and term not in progress.met
+        self, progress: Progress, token: int, attention: Sequence[float]
+    ) -> tuple[Ids, float]:
+        """Return the path that a token leads to and its bonus, or an empty path."""
+
+        def n_needed_after(path: Ids) -> int:
+            return self.n_needed(progress._replace(path=(*path, token)))
+
+        for path in sorted(self._paths(progress), key=n_needed_after):
+            numbers = [
+                number
+                for next_token, number in self._next.get(path, ())
+                if next_token == token and number not in progress.met
             ]
-            if terms:
-                begins = path in ((), (INSIDE,), (FIRST,))
-                mass = max(self._mass(term, attention) for term in terms)
-                return (*path, piece), math.log(
-                    max(mass, LEAST_ATTENTION)
-                ) if begins else progress.path_bonus
+            if not numbers:
+                continue
+            is_beginning = path in ((), (INSIDE,), (FIRST,))
+            if not is_beginning:
+                return (*path, token), progress.path_bonus
+            mass = max(self._mass(number, attention) for number in numbers)
+            return (*path, token), math.log(max(mass, MIN_ATTENTION))
         return (), 0.0
 
     def _mass(self, number: int, attention: Sequence[float]) -> float:
-        return sum(attention[self.terms[number].start : self.terms[number].end])
+        """Return the attention to the source tokens of a term."""
+        term = self.terms[number]
+        return sum(attention[term.start : term.end])
 
     def _ends_with(self, tail: str, number: int) -> bool:
+        """Return whether the text ends with a term as whole words."""
         term = self.terms[number]
         for target in (*term.targets, *term.first):
             if tail.endswith(target):
@@ -181,48 +212,66 @@ def _begins_sentence(before: str) -> bool:
     return before.rstrip()[-1:] in ("", ".", "!", "?")
 
 
+class Offer(NamedTuple):
+    """A candidate of a sentence with terms."""
+
+    bank: int
+    beam: int
+    token: int
+    score: float
+    compared: float  # the score with the bonus of its terms
+
+
+NO_OFFER = Offer(bank=0, beam=0, token=0, score=NEVER, compared=NEVER)
+
+
 class Constraints:
-    """The terms of the sentences of a batch: a rule and a selection for `search`. None: a sentence without terms."""
+    """The terms of the sentences of a batch, as a rule and a selection for `search`.
+
+    The constraint of a sentence without terms is None. `attention` returns the attention weights
+    of the current time step, a row for each hypothesis.
+    """
 
     def __init__(
-        self, demands: Sequence[TermConstraint | None], max_lengths: Sequence[int]
+        self,
+        constraints: Sequence[TermConstraint | None],
+        max_lengths: Sequence[int],
+        attention: Callable[[], Float[Tensor, "row source"]],
     ) -> None:
-        self._demands = demands
+        self._constraints = constraints
         self._max_lengths = max_lengths
-        # Progress follows from what was written.
-        self._known: dict[tuple[int, Pieces], Progress] = {
-            (i, (SOS,)): Progress() for i in range(len(demands))
+        self._attention = attention
+        # By sentence and prefix; rows that were dropped (score minus infinity) are not in it.
+        self._progress: dict[tuple[int, Ids], Progress] = {
+            (i, (SOS,)): Progress() for i in range(len(constraints))
         }
 
     def rule(self, rows: Rows, log_probs: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
-        """Nobody ends before all terms are met, and nothing is written after which there is no room for those still missing."""
+        """Forbid [EOS] before all terms are met, and tokens that leave too little room for them."""
         for row, (sentence, prefix) in enumerate(
             zip(rows.sentences.tolist(), rows.prefixes.tolist(), strict=True)
         ):
-            demand = self._demands[sentence]
-            if demand is None:
+            constraint = self._constraints[sentence]
+            progress = self._progress.get((sentence, tuple(prefix)))
+            if constraint is None or progress is None:
                 continue
-            progress = self._known.get((sentence, tuple(prefix)))
-            if progress is None:  # a row that is given up, its score is minus infinity
-                continue
-            room = (
-                self._max_lengths[sentence] - len(prefix) - 1
-            )  # after one more piece, [EOS] apart
-            grows = progress.closing is not None and is_word_character(progress.tail[-1:])
-            if grows and room < demand.needed(progress.reopened()._replace(path=())):
-                growing = torch.tensor(
-                    demand.words.goes_on
-                )  # pieces that would lengthen the last word
-                growing[list(demand.wanted(progress.reopened(), room))] = False
-                log_probs[row].masked_fill_(growing, NEVER)
-            if len(progress.met) == len(demand.terms):
+            room = self._max_lengths[sentence] - len(prefix) - 1  # after one more token, and [EOS]
+
+            may_lengthen = progress.closing is not None and is_word_character(progress.tail[-1:])
+            reopened = progress.reopened()
+            if may_lengthen and room < constraint.n_needed(reopened._replace(path=())):
+                lengthening = torch.tensor(constraint.words.continues_word)
+                lengthening[list(constraint.next_tokens(reopened, room))] = False
+                log_probs[row].masked_fill_(lengthening, NEVER)
+
+            if len(progress.met) == len(constraint.terms):
                 continue
             log_probs[row, EOS] = NEVER
-            if room < demand.needed(progress._replace(path=())):
-                wanted = list(demand.wanted(progress, room))
-                kept = log_probs[row, wanted]
+            if room < constraint.n_needed(progress._replace(path=())):
+                allowed = list(constraint.next_tokens(progress, room))
+                kept = log_probs[row, allowed]
                 log_probs[row] = NEVER
-                log_probs[row, wanted] = kept
+                log_probs[row, allowed] = kept
         return log_probs
 
     def select(
@@ -232,101 +281,124 @@ class Constraints:
         log_probs: Float[Tensor, "sentence width vocab"],
         n: int,
     ) -> Candidates:
-        """The n best continuations, the banks taking turns."""
+        """Select the n best continuations; the banks of a sentence with terms take turns."""
         plain = top_k(rows, scores, log_probs, n)
         width = scores.shape[1]
         sentences = rows.sentences[::width].tolist()
-        bound = [i for i, sentence in enumerate(sentences) if self._demands[sentence] is not None]
-        if not bound:
+        constrained = [
+            i for i, sentence in enumerate(sentences) if self._constraints[sentence] is not None
+        ]
+        if not constrained:
             return plain
-        prefixes, attention = rows.prefixes.tolist(), rows.cache.attention.tolist()
+        prefixes = [tuple(prefix) for prefix in rows.prefixes.tolist()]
+        attention = self._attention().tolist()
         best = log_probs.argmax(dim=2).tolist()
-        offers: list[tuple[int | float, ...]] = []
-        for i in bound:
-            demand = self._demands[sentences[i]]
-            assert demand is not None, "a sentence that is bound"
-            chosen = dict.fromkeys(
-                zip(plain.beam[i].tolist(), plain.piece[i].tolist(), strict=True)
+        offers: dict[int, list[Offer]] = {}
+        for i in constrained:
+            own = slice(i * width, (i + 1) * width)
+            continuations = self._continuations(sentences[i], prefixes[own], best[i])
+            likeliest = zip(plain.beam[i].tolist(), plain.token[i].tolist(), strict=True)
+            offers[i] = self._make_offers(
+                sentences[i],
+                prefixes[own],
+                attention[own],
+                list(dict.fromkeys((*likeliest, *continuations))),
+                scores[i],
+                log_probs[i],
             )
-            for beam in range(width):
-                progress = self._known.get((sentences[i], tuple(prefixes[i * width + beam])))
-                wanted = sorted(demand.wanted(progress)) if progress is not None else []
-                chosen |= dict.fromkeys((beam, piece) for piece in (best[i][beam], *wanted))
-            beams, pieces = (list(each) for each in zip(*chosen, strict=True))
-            gains = log_probs[i, beams, pieces]
-            totals = (scores[i, beams] + gains).tolist()
-            for beam, piece, gain, total in zip(beams, pieces, gains.tolist(), totals, strict=True):
-                row = i * width + beam
-                before = self._known.get((sentences[i], tuple(prefixes[row])))
-                if before is None or total == NEVER:
-                    continue
-                after = (
-                    demand.advance(before, piece, gain, attention[row]) if piece != EOS else before
-                )
-                self._known[sentences[i], (*prefixes[row], piece)] = after
-                offers.append(
-                    (
-                        len(offers),
-                        i,
-                        after.bank,
-                        beam,
-                        piece,
-                        total,
-                        total + after.bonus + max(0.0, after.path_bonus),
-                    )
-                )
-        return self._allocated(plain, bound, offers, n)
+        return _allocate_offers(plain, offers, n)
 
     def rank(
         self, sentence: int, hypotheses: Sequence[Hypothesis], penalty: Penalty
     ) -> list[Hypothesis]:
-        """Finished hypotheses in the order in which they were compared; their scores stay the model's."""
-        if self._demands[sentence] is None:
+        """Sort finished hypotheses as they were compared; their scores stay the model's."""
+        if self._constraints[sentence] is None:
             return list(hypotheses)
 
         def compared(hypothesis: Hypothesis) -> float:
-            bonus = self._known[sentence, (SOS, *hypothesis.ids, EOS)].bonus
+            bonus = self._progress[sentence, (SOS, *hypothesis.ids, EOS)].bonus
             return (hypothesis.log_prob + bonus) / penalty(len(hypothesis.ids) + 1)
 
         return sorted(hypotheses, key=compared, reverse=True)
 
-    def _allocated(
+    def _continuations(
+        self, sentence: int, prefixes: Sequence[Ids], best: Sequence[int]
+    ) -> list[tuple[int, int]]:
+        """Return (beam, token) of each hypothesis' best token and of its next tokens of terms."""
+        constraint = self._constraints[sentence]
+        assert constraint is not None, "a sentence with terms"
+        found = []
+        for beam, prefix in enumerate(prefixes):
+            progress = self._progress.get((sentence, prefix))
+            of_terms = sorted(constraint.next_tokens(progress)) if progress is not None else []
+            found += [(beam, token) for token in (best[beam], *of_terms)]
+        return found
+
+    def _make_offers(
         self,
-        plain: Candidates,
-        bound: Sequence[int],
-        offers: Sequence[tuple[int | float, ...]],
-        n: int,
-    ) -> Candidates:
-        """The plain candidates, with those of the bound sentences replaced."""
-        by_sentence = {i: [offer for offer in offers if offer[1] == i] for i in bound}
-        most = max(n, *(len(each) for each in by_sentence.values()))
-        nothing = (0, 0, 0, 0, 0, NEVER, NEVER)
-        table = torch.tensor(
-            [each + [nothing] * (most - len(each)) for each in by_sentence.values()]
-        )  # bound offer 7
-        *_, bank, beam, piece, score, compared = table.unbind(dim=2)
-        order = allocate(bank.long(), compared)[:, :n]
-        found = [torch.nn.functional.pad(each, (0, n - each.shape[1])) for each in plain]
-        found[2][:, plain.score.shape[1] :] = NEVER
-        for whole, part in zip(found, (beam, piece, score), strict=True):
-            whole[torch.tensor(bound)] = part.gather(1, order).to(whole.dtype)
-        return Candidates(*found)
+        sentence: int,
+        prefixes: Sequence[Ids],
+        attention: Sequence[Sequence[float]],
+        continuations: Sequence[tuple[int, int]],
+        scores: Float[Tensor, " width"],
+        log_probs: Float[Tensor, "width vocab"],
+    ) -> list[Offer]:
+        """Return the possible continuations of a sentence as offers, and note their progress."""
+        constraint = self._constraints[sentence]
+        assert constraint is not None, "a sentence with terms"
+        beams = [beam for beam, _ in continuations]
+        tokens = [token for _, token in continuations]
+        gains = log_probs[beams, tokens]
+        totals = (scores[beams] + gains).tolist()
+        offers = []
+        for beam, token, gain, total in zip(beams, tokens, gains.tolist(), totals, strict=True):
+            before = self._progress.get((sentence, prefixes[beam]))
+            if before is None or total == NEVER:
+                continue
+            after = before
+            if token != EOS:
+                after = constraint.advance(before, token, gain, attention[beam])
+            self._progress[sentence, (*prefixes[beam], token)] = after
+            compared = total + after.bonus + max(0.0, after.path_bonus)
+            offers.append(Offer(after.bank, beam, token, total, compared))
+        return offers
+
+
+def _allocate_offers(plain: Candidates, offers: dict[int, list[Offer]], n: int) -> Candidates:
+    """Return the plain candidates, with those of the sentences with terms replaced by offers."""
+    most = max(n, *(len(each) for each in offers.values()))
+    table = torch.tensor(
+        [each + [NO_OFFER] * (most - len(each)) for each in offers.values()]
+    )  # sentence offer field
+    bank, beam, token, score, compared = table.unbind(dim=2)
+    order = allocate(bank.long(), compared)[:, :n]
+
+    n_missing = n - plain.score.shape[1]
+    found = Candidates(*(torch.nn.functional.pad(each, (0, n_missing)) for each in plain))
+    found.score[:, n - n_missing :] = NEVER
+    replaced = torch.tensor(list(offers))
+    for whole, part in zip(found, (beam, token, score), strict=True):
+        whole[replaced] = part.gather(1, order).to(whole.dtype)
+    return found
 
 
 def allocate(
     bank: Int[Tensor, "sentence offer"], score: Float[Tensor, "sentence offer"]
 ) -> Int[Tensor, "sentence offer"]:
-    """The order in which offers are taken: the best of each bank, then the second best of each, and so on; what is impossible last.
+    """Return the order in which offers are taken.
 
-    Within a round the bank with most pieces comes first, then the others by their scores.
+    The best offer of each bank comes first, then the second best of each, and so on; impossible
+    offers come last. Within a round the bank with most tokens comes first, then the others by
+    their scores.
     """
     by_score = score.sort(dim=1, descending=True, stable=True).indices
     bank, score = bank.gather(1, by_score), score.gather(1, by_score)
-    earlier = torch.ones(2 * [bank.shape[1]], dtype=torch.bool).tril(-1)
-    turn = ((bank[:, :, None] == bank[:, None, :]) & earlier).sum(
-        dim=2
-    )  # better offers of the same bank
-    alive = score.isfinite()
-    fullest = bank.masked_fill(~alive, -1).amax(dim=1, keepdim=True)
-    key = 2 * turn + (bank != fullest) + (~alive) * 2 * bank.shape[1]
+    n_offers = bank.shape[1]
+    is_earlier = torch.ones(n_offers, n_offers, dtype=torch.bool).tril(-1)
+    is_same_bank = bank[:, :, None] == bank[:, None, :]
+    round_number = (is_same_bank & is_earlier).sum(dim=2)  # better offers of the same bank
+    is_possible = score.isfinite()
+    fullest = bank.masked_fill(~is_possible, -1).amax(dim=1, keepdim=True)
+    key = 2 * round_number + (bank != fullest)
+    key += (~is_possible) * 2 * n_offers
     return by_score.gather(1, key.sort(dim=1, stable=True).indices)

@@ -1,4 +1,8 @@
-"""A language model at work: predict the next piece, append it, and when the window is full drop the first; again and again."""
+"""`Generator`: continue a prompt with a language model.
+
+The model predicts a token, which is drawn and appended. When the window is full, its first token
+is dropped.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,11 +21,12 @@ from transduce.model_folder import ModelFolder
 from transduce.text.normalize import normalize
 from transduce.text.vocabulary import EOS, SOS
 
-UNFINISHED = "\ufffd"  # what the bytes of half a character decode to
+INCOMPLETE = "\ufffd"  # what the first bytes of a character decode to
+MAX_CHARACTER_BYTES = 4
 
 
 class Drawn(NamedTuple):
-    """A piece that was written, and the log-probability the model gave it."""
+    """A drawn token, with the log-probability the model gave it."""
 
     id: int
     log_prob: float
@@ -29,13 +34,13 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What a language model wrote after a prompt."""
+    """The continuation of a prompt."""
 
     prompt: str
     text: str
     pieces: tuple[str, ...]
-    log_probs: tuple[float, ...]  # the model's own, one a piece
-    slid: bool  # the prompt was longer than the window: only its end was read
+    log_probs: tuple[float, ...]  # the model's, before temperature, one per token
+    slid: bool  # the prompt was longer than the window; only its end was read
 
 
 class Generator:
@@ -44,7 +49,8 @@ class Generator:
     def __init__(self, folder: ModelFolder) -> None:
         if not isinstance(folder.model, LanguageModel):
             raise ModelError(
-                "this is a translation model, it cannot generate: use translate, or give a model trained on --text"
+                "this is a translation model and cannot generate; use translate, "
+                "or give a model trained with --text"
             )
         self.folder = folder
         self.model = folder.model
@@ -59,9 +65,10 @@ class Generator:
         n: int = 1,
         stop: Sequence[str] = (),
     ) -> list[Generation]:
-        """`n` continuations of a prompt, each of at most `tokens` pieces, each from its own random numbers.
+        """Return `n` continuations of a prompt, each of at most `tokens` tokens.
 
-        An empty prompt starts from [SOS]. A text ends at [EOS], or before one of the `stop` strings.
+        Each has its own random numbers. An empty prompt starts from [SOS]. A text ends at [EOS],
+        or before one of the `stop` strings.
         """
         sampling = sampling or Sampling()
         context = self.context(prompt)
@@ -74,20 +81,23 @@ class Generator:
         sampling: Sampling | None = None,
         stop: Sequence[str] = (),
     ) -> Iterator[str]:
-        """The text of one continuation as it is written, in parts that are whole characters."""
+        """Yield the text of one continuation as it is written, in whole characters."""
         drawn = self.draw(self.context(prompt), tokens, sampling or Sampling())
-        return until(self._texts(piece.id for piece in drawn), stop)
+        return until(self._texts(token.id for token in drawn), stop)
 
     def context(self, prompt: str) -> list[int]:
-        """What the model has read before it writes."""
-        return self.vocabulary.encode(normalize(prompt, self.folder.config.text.normalization)) or [
-            SOS
-        ]
+        """Return the tokens of a prompt, at least [SOS]."""
+        text = normalize(prompt, self.folder.config.text.normalization)
+        return self.vocabulary.encode(text) or [SOS]
 
     def draw(
         self, context: Sequence[int], tokens: int, sampling: Sampling, number: int = 0
     ) -> Iterator[Drawn]:
-        """Pieces one by one. While the window stands, the cache serves; then the first piece drops out and all is read again."""
+        """Draw token after token, up to [EOS].
+
+        The cache is used until the window is full. Then, for each token, the first one of the
+        window is dropped and the whole window is read again.
+        """
         random = np.random.default_rng([sampling.seed, sampling.first + number])
         select = sampler([random], sampling.temperature, sampling.top_k, sampling.top_p)
         read = list(context)
@@ -99,13 +109,13 @@ class Generator:
                 log_probs = torch.log_softmax(self.model.logits(hidden[:, -1]), dim=-1).cpu()
                 rows = Rows(torch.tensor([new]), torch.zeros(1, dtype=torch.long))
                 log_probs = only_text(rows, log_probs)
-                piece = int(select(rows, torch.zeros(1, 1), log_probs[:, None], 1).piece)
-            yield Drawn(piece, float(log_probs[0, piece]))
-            if piece == EOS:
+                token = int(select(rows, torch.zeros(1, 1), log_probs[:, None], 1).token)
+            yield Drawn(token, float(log_probs[0, token]))
+            if token == EOS:
                 return
-            read = [*read[-self.window :], piece]
+            read = [*read[-self.window :], token]
             if cache.length < self.window:
-                new = [piece]
+                new = [token]
             else:
                 cache, new = self.model.start(), read[-self.window :]
 
@@ -121,22 +131,22 @@ class Generator:
         drawn: list[Drawn] = []
 
         def ids() -> Iterator[int]:
-            for piece in self.draw(context, tokens, sampling, number):
-                drawn.append(piece)
-                yield piece.id
+            for token in self.draw(context, tokens, sampling, number):
+                drawn.append(token)
+                yield token.id
 
         text = "".join(until(self._texts(ids()), stop))
-        pieces = tuple(self.vocabulary.token(piece.id) for piece in drawn)
-        log_probs = tuple(piece.log_prob for piece in drawn)
+        pieces = tuple(self.vocabulary.token(token.id) for token in drawn)
+        log_probs = tuple(token.log_prob for token in drawn)
         return Generation(prompt, text, pieces, log_probs, slid=len(context) > self.window)
 
     def _texts(self, ids: Iterator[int]) -> Iterator[str]:
-        """The text of each piece, as soon as its bytes make whole characters."""
+        """Yield the text of the tokens, as soon as their bytes are whole characters."""
         pending: list[int] = []
         for i in ids:
             pending.append(i)
             text = self.vocabulary.decode(pending)
-            if not text.endswith(UNFINISHED) or len(pending) >= 4:
+            if not text.endswith(INCOMPLETE) or len(pending) >= MAX_CHARACTER_BYTES:
                 yield text
                 pending = []
         if pending:
@@ -144,18 +154,21 @@ class Generator:
 
 
 def until(texts: Iterator[str], stop: Sequence[str]) -> Iterator[str]:
-    """Texts up to the first stop string, which is left out; what might be the beginning of one is held back until it is clear."""
+    """Yield texts up to the first stop string, exclusive.
+
+    The end of a text that may be the beginning of a stop string is held back until the next text.
+    """
     held = ""
     for text in texts:
         held += text
-        ends = [place for place in (held.find(each) for each in stop if each) if place >= 0]
+        places = [held.find(each) for each in stop if each]
+        ends = [place for place in places if place >= 0]
         if ends:
             yield held[: min(ends)]
             return
-        keep = max(
-            (n for each in stop for n in range(1, len(each)) if held.endswith(each[:n])), default=0
-        )
-        yield held[: len(held) - keep]
-        held = held[len(held) - keep :]
+        begun = [n for each in stop for n in range(1, len(each)) if held.endswith(each[:n])]
+        n_clear = len(held) - max(begun, default=0)
+        yield held[:n_clear]
+        held = held[n_clear:]
     if held:
         yield held

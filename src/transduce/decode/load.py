@@ -1,4 +1,4 @@
-"""A model folder, ready to work: a translator or a language model."""
+"""Load a translator or a language model from a model folder."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -23,9 +23,10 @@ def load(
 def load(
     path: str | Path | None = None, *, engine: EngineName = "auto", precision: Precision = "float32"
 ) -> "Translator | transduce.decode.generator.Generator":
-    """The translator or language model in a model folder or run folder; left out, the built-in English -> Italian translator.
+    """Load the translator or language model of a model folder or run folder.
 
-    A translator uses CTranslate2 where that is installed and can do what is asked, else torch; `engine` asks for one of them.
+    Without a path, load the built-in English -> Italian translator. The engine "auto" is
+    CTranslate2 where it is installed and supports the options, else torch.
     """
     folder = open_model(Path(path) if path is not None else BUILTIN)
     if folder.config.model.kind == "decoder-only":
@@ -37,18 +38,22 @@ def load(
 
 def load_translator(
     *paths: Path | None,
-    engine: EngineName = "torch",
+    engine: EngineName,
     precision: Precision = "float32",
     n_threads: int | None = None,
     log: Log = lambda message: None,
 ) -> Translator:
-    """A translator, and nothing else; of several models, one that asks them all. None is the built-in one."""
+    """Load a translator; several paths are an ensemble, None is the built-in model.
+
+    The engine has no default: commands that must be exact choose "torch". Raises ModelError for a
+    language model.
+    """
     folders = [open_model(path or BUILTIN) for path in paths or (None,)]
     return Translator(*folders, engine=engine, precision=precision, n_threads=n_threads, log=log)
 
 
 def load_generator(path: Path) -> "transduce.decode.generator.Generator":
-    """A language model, and nothing else."""
+    """Load a language model. Raises ModelError for a translation model."""
     from transduce.decode.generator import Generator
 
     return Generator(open_model(path))

@@ -1,50 +1,230 @@
-"""What is doubtful about a translation, told from the translation alone: no reference is needed."""
+"""Quality flags and notes: what is doubtful or noteworthy about a translation, without a reference.
+
+To add one, add a `Flag` to FLAGS or NOTES. `translate`, its report, the JSON records and the table
+in docs/translating.md take names and messages from here.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from transduce.decode.hypotheses import Hypothesis
+from transduce.text.files import LONGEST_LINE
+from transduce.text.normalize import CONTROL_CHARACTERS
+from transduce.text.printable import list_words
 from transduce.text.terms import PHRASE_WORD
 
-LOWEST = math.log(0.2)  # the mean log-probability of a piece, below which a translation is a guess
-MOST_RATIO, SLACK = (
-    3,
-    10,
-)  # pieces: longer than three times the other side and ten more is far too long
-LONGEST_LOOP = 12  # pieces that are repeated on end
-FEWEST_TIMES, FEWEST_PIECES = 4, 8  # so often, and so much in all, is a loop
-FEWEST_REPEATED = 6  # pieces that have stood before, at least, in any loop: two pieces four times
+MIN_LOG_PROB = math.log(0.2)  # mean per token; a translation below is a guess
+# A side is too long if it has more than MAX_RATIO times the tokens of the other, and EXTRA more.
+MAX_RATIO = 3
+EXTRA = 10
+# A repetition is a run of up to MAX_PERIOD tokens, at least MIN_TIMES in a row and MIN_TOKENS long.
+MAX_PERIOD = 12
+MIN_TIMES = 4
+MIN_TOKENS = 8
+MIN_REPEATED = 6  # tokens of any repetition that have occurred before: two tokens four times
 
 
-def is_unsure(log_prob: float, n_pieces: int) -> bool:
-    """Whether the model gave its own words little probability."""
-    return log_prob / max(1, n_pieces) < LOWEST
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the checks can see of one translation."""
+
+    source: str  # as given
+    cleaned: str  # as the model reads it
+    text: str  # the translation
+    source_ids: Sequence[int]  # tokens of all searched parts, without [EOS]
+    target_ids: Sequence[int]
+    hypotheses: Sequence[Hypothesis]  # the best one of each searched part
+    n_parts: int  # 0: blank, 1: translated as a whole
+    has_copied_part: bool  # a part could not be searched and was copied
+    unseen: tuple[str, ...]  # words of the source that were not in the training text
+    unknown: tuple[str, ...]  # characters of the source that the vocabulary lacks
+    missing: tuple[str, ...]  # terms that the translation should contain but does not
 
 
-def wrong_length(source: Sequence[int], target: Sequence[int]) -> str | None:
-    """`too_short` or `too_long`, if it is far from the length of its source."""
-    if len(source) > MOST_RATIO * len(target) + SLACK or (source and not target):
-        return "too_short"
-    return "too_long" if len(target) > MOST_RATIO * len(source) + SLACK else None
+Check = Callable[[Evidence], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A quality flag or note.
+
+    The message may contain the fields {unseen}, {unknown} and {missing} of the translation.
+    """
+
+    name: str  # in JSON and reports
+    message: str  # for people
+    check: Check | None  # None: set by the reader of the input, before the translation
+    is_shown: bool = True  # `translate` shows it line by line; otherwise it is only counted
+
+
+# Doubts: a flagged translation may be wrong.
+FLAGS: tuple[Flag, ...] = (
+    Flag(
+        name="cut",
+        message=f"longer than {LONGEST_LINE >> 20} MB; only its beginning was read",
+        check=None,
+    ),
+    Flag(
+        name="invalid_characters",
+        message="bytes that are not UTF-8 were replaced by U+FFFD",
+        check=lambda evidence: "\ufffd" in evidence.cleaned,
+    ),
+    Flag(
+        name="truncated",
+        message="the translation was cut at its maximum length",
+        check=lambda evidence: any(best.truncated for best in evidence.hypotheses),
+    ),
+    Flag(
+        name="unknown_characters",
+        message="characters not in the vocabulary: {unknown}",
+        check=lambda evidence: bool(evidence.unknown),
+    ),
+    Flag(
+        name="repetition",
+        message="the translation repeats itself",
+        check=lambda evidence: (
+            has_repetition(evidence.target_ids) and not has_repetition(evidence.source_ids)
+        ),
+    ),
+    Flag(
+        name="not_translated",
+        message="a run without spaces, too long for the model, was copied",
+        check=lambda evidence: evidence.has_copied_part,
+    ),
+    Flag(
+        name="copied",
+        message="the source was copied, not translated",
+        check=lambda evidence: is_copy(evidence.cleaned, evidence.text),
+    ),
+    Flag(
+        name="too_short",
+        message="the translation is far shorter than the source",
+        check=lambda evidence: is_too_short(evidence.source_ids, evidence.target_ids),
+    ),
+    Flag(
+        name="too_long",
+        message="the translation is far longer than the source",
+        check=lambda evidence: is_too_long(evidence.source_ids, evidence.target_ids),
+    ),
+    Flag(
+        name="low_confidence",
+        message="the model gave the translation a low probability",
+        check=lambda evidence: any(map(is_unlikely, evidence.hypotheses)),
+    ),
+    Flag(
+        name="missing_term",
+        message="glossary term missing from the translation: {missing}",
+        check=lambda evidence: bool(evidence.missing),
+    ),
+)
+
+# Worth knowing, but harmless.
+NOTES: tuple[Flag, ...] = (
+    Flag(
+        name="blank",
+        message="nothing to translate",
+        check=lambda evidence: evidence.n_parts == 0,
+        is_shown=False,
+    ),
+    Flag(
+        name="split",
+        message="longer than the model can read; translated in parts",
+        check=lambda evidence: evidence.n_parts > 1,
+        is_shown=False,
+    ),
+    Flag(
+        name="control_characters",
+        message="control characters were dropped",
+        check=lambda evidence: (
+            evidence.cleaned != evidence.source
+            and CONTROL_CHARACTERS.search(evidence.source) is not None
+        ),
+    ),
+    Flag(
+        name="unseen_words",
+        message="words not seen in training (translation may be wrong): {unseen}",
+        check=lambda evidence: bool(evidence.unseen),
+    ),
+    Flag(
+        name="byte_order_mark",
+        message="a byte order mark was dropped",
+        check=None,
+    ),
+)
+
+
+def find_flags(evidence: Evidence) -> tuple[str, ...]:
+    """Return the names of the flags that apply, in the order of FLAGS."""
+    return _apply(FLAGS, evidence)
+
+
+def find_notes(evidence: Evidence) -> tuple[str, ...]:
+    """Return the names of the notes that apply, in the order of NOTES."""
+    return _apply(NOTES, evidence)
+
+
+def explain_flag(
+    name: str,
+    *,
+    unseen: Sequence[str] = (),
+    unknown: Sequence[str] = (),
+    missing: Sequence[str] = (),
+) -> str | None:
+    """Return the message of a flag or note with the words it is about; None if it is not shown."""
+    known = {flag.name: flag for flag in (*FLAGS, *NOTES)}
+    flag = known[name]
+    if not flag.is_shown:
+        return None
+    return flag.message.format(
+        unseen=list_words(unseen), unknown=list_words(unknown), missing=list_words(missing)
+    )
+
+
+def is_unlikely(hypothesis: Hypothesis) -> bool:
+    """Return whether the mean log-probability per token, [EOS] included, is below MIN_LOG_PROB."""
+    return hypothesis.log_prob / (len(hypothesis.ids) + 1) < MIN_LOG_PROB
+
+
+def is_too_short(source: Sequence[int], target: Sequence[int]) -> bool:
+    """Return whether the target has far fewer tokens than the source, or none at all."""
+    return _is_far_longer(source, target) or (len(source) > 0 and len(target) == 0)
+
+
+def is_too_long(source: Sequence[int], target: Sequence[int]) -> bool:
+    """Return whether the target has far more tokens than the source."""
+    return _is_far_longer(target, source)
 
 
 def has_repetition(ids: Sequence[int]) -> bool:
-    """Whether the same few pieces are repeated on end."""
-    if len(ids) - len(set(ids)) < FEWEST_REPEATED:
+    """Return whether a run of a few tokens is repeated many times in a row."""
+    if len(ids) - len(set(ids)) < MIN_REPEATED:  # nearly always: skip the search
         return False
-    for period in range(1, LONGEST_LOOP + 1):
-        run = 0
+    for period in range(1, MAX_PERIOD + 1):
+        n_equal = 0  # tokens in a row that equal the token one period before
         for i in range(period, len(ids)):
-            run = run + 1 if ids[i] == ids[i - period] else 0
-            if run + period >= max(FEWEST_TIMES * period, FEWEST_PIECES):
+            n_equal = n_equal + 1 if ids[i] == ids[i - period] else 0
+            if n_equal + period >= max(MIN_TIMES * period, MIN_TOKENS):
                 return True
     return False
 
 
 def is_copy(source: str, text: str) -> bool:
-    """Whether the source was written down instead of being translated; a single word may be a name."""
+    """Return whether the text has the same words as the source, in any case.
+
+    A single word may be a name and is no copy.
+    """
     source, text = source.casefold(), text.casefold()
-    first, written = PHRASE_WORD.search(source), PHRASE_WORD.search(text)
-    if first is None or written is None or first[0] != written[0]:  # nearly always
-        return False
+    first_source, first_text = PHRASE_WORD.search(source), PHRASE_WORD.search(text)
+    if first_source is None or first_text is None or first_source[0] != first_text[0]:
+        return False  # nearly always: skip finding all words
     words = PHRASE_WORD.findall(source)
     return words == PHRASE_WORD.findall(text) and sum(word.isalpha() for word in words) > 1
+
+
+def _apply(flags: Sequence[Flag], evidence: Evidence) -> tuple[str, ...]:
+    return tuple(flag.name for flag in flags if flag.check is not None and flag.check(evidence))
+
+
+def _is_far_longer(ids: Sequence[int], other: Sequence[int]) -> bool:
+    return len(ids) > MAX_RATIO * len(other) + EXTRA

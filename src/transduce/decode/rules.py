@@ -1,4 +1,4 @@
-"""Rules: functions that forbid or favour pieces while searching."""
+"""Rules: functions that forbid tokens while searching."""
 
 import re
 from bisect import bisect_left
@@ -16,17 +16,20 @@ from transduce.text.vocabulary import PAD, SOS, UNKNOWN
 
 LogProbs = Float[Tensor, "row vocab"]
 SPACES = re.compile(r"\s+")
-NO_TEXT = torch.tensor((PAD, SOS, UNKNOWN))
-MOST_SPACED = 64  # ways of putting spaces around the signs of a phrase
+NOT_TEXT = torch.tensor((PAD, SOS, UNKNOWN))
+MAX_SPACINGS = 64  # variants of a phrase, with and without spaces around its signs
 
 
 def only_text(rows: Rows, log_probs: LogProbs) -> LogProbs:
-    """A translation is made of text and ends in [EOS]."""
-    return log_probs.index_fill_(1, NO_TEXT, NEVER)
+    """Forbid all special tokens but [EOS]."""
+    return log_probs.index_fill_(1, NOT_TEXT, NEVER)
 
 
 def begin_with(prefixes: Sequence[Sequence[int]], rules: Sequence[Rule]) -> Rule:
-    """Each sentence begins with pieces that are given, whatever the other rules say; their log-probabilities stay the model's."""
+    """Return a rule that makes each sentence begin with the given tokens, then applies `rules`.
+
+    The prefix may contain what other rules forbid. Its log-probabilities stay the model's.
+    """
 
     def rule(rows: Rows, log_probs: LogProbs) -> LogProbs:
         place = rows.prefixes.shape[1] - 1
@@ -35,54 +38,55 @@ def begin_with(prefixes: Sequence[Sequence[int]], rules: Sequence[Rule]) -> Rule
             for row, sentence in enumerate(rows.sentences.tolist())
             if place < len(prefixes[sentence])
         ]
-        kept = [float(log_probs[row, piece]) for row, piece in given]
+        kept = [float(log_probs[row, token]) for row, token in given]
         for each in rules:
             log_probs = each(rows, log_probs)
-        for (row, piece), log_prob in zip(given, kept, strict=True):
+        for (row, token), log_prob in zip(given, kept, strict=True):
             log_probs[row] = NEVER
-            log_probs[row, piece] = log_prob
+            log_probs[row, token] = log_prob
         return log_probs
 
     return rule
 
 
 def no_repeat(n: int) -> Rule:
-    """No n pieces in a row are written twice (Paulus et al. 2018)."""
+    """Return a rule that forbids to repeat any n tokens in a row (Paulus et al. 2018)."""
 
     def rule(rows: Rows, log_probs: LogProbs) -> LogProbs:
         if rows.prefixes.shape[1] <= n:
             return log_probs
         for row, (_, *written) in enumerate(rows.prefixes.tolist()):
-            end = written[len(written) - n + 1 :]
-            again = [
+            last = written[len(written) - n + 1 :]
+            repeating = [
                 written[i + n - 1]
                 for i in range(len(written) - n + 1)
-                if written[i : i + n - 1] == end
+                if written[i : i + n - 1] == last
             ]
-            log_probs[row, again] = NEVER
+            log_probs[row, repeating] = NEVER
         return log_probs
 
     return rule
 
 
 def forbid(phrases: Sequence[str], words: Words) -> Rule:
-    """No phrase is written as whole words, however it is spelled and spaced and in whatever case.
+    """Return a rule that forbids phrases as whole words, in any spelling, spacing and case.
 
-    A piece is forbidden where it would complete a phrase; so a longer word whose first pieces spell the phrase is lost too.
+    A token is forbidden where it would complete a phrase. So a longer word whose first tokens
+    spell the phrase is forbidden too.
     """
     surfaces = [text.casefold() for text in words.surfaces]
     ordered = sorted((text, i) for i, text in enumerate(surfaces) if text)
-    # Whether a phrase begins with a word, and what has been written of it -> the pieces that complete it.
+    # (whether the phrase begins with a word, what is written of it) -> tokens that complete it.
     completions: dict[tuple[bool, str], list[int]] = {}
-    wanted = [form for phrase in phrases for form in _spaced(phrase)]
-    for phrase in wanted:
+    variants = [variant for phrase in phrases for variant in _spacings(phrase)]
+    for phrase in variants:
         for i in range(len(phrase)):
             written = (is_word_character(phrase[0]), phrase[:i])
             completions.setdefault(written, []).extend(_completing(phrase[i:], ordered))
     whole = [
-        i for i, text in enumerate(surfaces) if any(_stands_in(phrase, text) for phrase in wanted)
+        i for i, text in enumerate(surfaces) if any(_is_inside(phrase, text) for phrase in variants)
     ]
-    longest = max(map(len, wanted), default=0)
+    longest = max(map(len, variants), default=0)
 
     def rule(rows: Rows, log_probs: LogProbs) -> LogProbs:
         log_probs[:, whole] = NEVER
@@ -92,49 +96,49 @@ def forbid(phrases: Sequence[str], words: Words) -> Rule:
                 for n in range(min(longest, len(written)) + 1):
                     start = len(written) - n
                     is_inside = start > 0 and is_word_character(written[start - 1])
-                    for is_word in (False,) if is_inside else (False, True):
-                        if pieces := completions.get((is_word, written[start:])):
-                            log_probs[row, pieces] = NEVER
+                    for is_word in [False] if is_inside else [False, True]:
+                        if tokens := completions.get((is_word, written[start:])):
+                            log_probs[row, tokens] = NEVER
         return log_probs
 
     return rule
 
 
-def _spaced(phrase: str) -> list[str]:
-    """A phrase with and without a space on either side of its signs."""
+def _spacings(phrase: str) -> list[str]:
+    """Return a phrase with and without spaces around its signs, in lower case."""
     words = PHRASE_WORD.findall(phrase.casefold())
     between = [
         (" ",) if is_word_character(a[-1]) and is_word_character(b[0]) else ("", " ")
         for a, b in pairwise(words)
     ]
-    gaps = islice(product(*between), MOST_SPACED)
+    gaps = islice(product(*between), MAX_SPACINGS)
     return ["".join(chain.from_iterable(zip(words, (*gap, ""), strict=True))) for gap in gaps]
 
 
 def _completing(rest: str, ordered: Sequence[tuple[str, int]]) -> list[int]:
-    """The pieces that begin with the rest of a phrase and then end, or go on with something else than its last word."""
+    """Return the tokens that begin with the rest of a phrase and do not lengthen its last word."""
     found = []
     for text, i in ordered[bisect_left(ordered, (rest, -1)) :]:
         if not text.startswith(rest):
             break
-        if len(text) == len(rest) or _is_between(rest[-1], text[len(rest)]):
+        if len(text) == len(rest) or _is_boundary(rest[-1], text[len(rest)]):
             found.append(i)
     return found
 
 
-def _stands_in(phrase: str, text: str) -> bool:
-    """Whether a piece holds a whole phrase behind a sign or space of its own."""
+def _is_inside(phrase: str, text: str) -> bool:
+    """Return whether a token contains a whole phrase after a sign or space of its own."""
     place = text.find(phrase, 1)
     while place > 0:
         end = place + len(phrase)
-        if _is_between(text[place - 1], phrase[0]) and (
-            end == len(text) or _is_between(phrase[-1], text[end])
-        ):
+        begins = _is_boundary(text[place - 1], phrase[0])
+        ends = end == len(text) or _is_boundary(phrase[-1], text[end])
+        if begins and ends:
             return True
         place = text.find(phrase, place + 1)
     return False
 
 
-def _is_between(before: str, after: str) -> bool:
-    """Whether a word ends, or none is, between two characters."""
+def _is_boundary(before: str, after: str) -> bool:
+    """Return whether no word continues from one character to the next."""
     return not (is_word_character(before) and is_word_character(after))

@@ -1,4 +1,4 @@
-"""Drawing the next piece instead of taking the best: temperature, top-k, top-p."""
+"""Draw the next token instead of taking the best: temperature, top-k, top-p."""
 
 from collections.abc import Sequence
 
@@ -15,9 +15,10 @@ from transduce.errors import ModelError
 def reshape_distribution(
     log_probs: Float[Tensor, "*rows vocab"], temperature: float, top_k: int, top_p: float
 ) -> Float[Tensor, "*rows vocab"]:
-    """Log-probabilities after temperature, then top-k, then top-p (nucleus), normalised again.
+    """Apply temperature, then top-k, then top-p (nucleus), and normalize.
 
-    `top_k` 0 and `top_p` 1 keep everything. Top-p keeps the fewest pieces whose probability reaches p (Holtzman et al. 2020).
+    `top_k` 0 and `top_p` 1 keep everything. Top-p keeps the fewest tokens whose total probability
+    reaches p (Holtzman et al. 2020).
     """
     log_probs = torch.log_softmax(log_probs / temperature, dim=-1)
     if 0 < top_k < log_probs.shape[-1]:
@@ -26,7 +27,7 @@ def reshape_distribution(
         log_probs = torch.log_softmax(log_probs, dim=-1)
     if top_p < 1:
         ordered, order = log_probs.sort(dim=-1, descending=True)
-        before = ordered.exp().cumsum(dim=-1) - ordered.exp()  # probability of the better pieces
+        before = ordered.exp().cumsum(dim=-1) - ordered.exp()  # probability of better tokens
         outside = torch.zeros_like(before, dtype=torch.bool).scatter(-1, order, before >= top_p)
         log_probs = torch.log_softmax(log_probs.masked_fill(outside, NEVER), dim=-1)
     return log_probs
@@ -38,10 +39,11 @@ def sampler(
     top_k: int = 0,
     top_p: float = 1.0,
 ) -> Select:
-    """A selection for `search` of width 1 that draws one piece a sentence, each sentence from its own random numbers.
+    """Return a selection for `search` of width 1 that draws one token per sentence.
 
-    So a draw does not depend on the neighbours in the batch. Temperature 0 takes the best. The score stays the model's own
-    log-probability of what was drawn.
+    Each sentence has its own random generator, so that a draw does not depend on the rest of the
+    batch. Temperature 0 takes the best token. The score is the model's log-probability of what was
+    drawn, before temperature, top-k and top-p.
     """
 
     def select(
@@ -51,17 +53,17 @@ def sampler(
         n: int,
     ) -> Candidates:
         if temperature == 0:
-            piece = log_probs[:, 0].argmax(dim=-1, keepdim=True)
+            token = log_probs[:, 0].argmax(dim=-1, keepdim=True)
         else:
             shaped = reshape_distribution(log_probs[:, 0], temperature, top_k, top_p)
             uniform = torch.tensor(
                 [generators[i].random() for i in rows.sentences.tolist()], dtype=torch.float64
             )
-            piece = draw(shaped, uniform)
-        score = scores + log_probs[:, 0].gather(1, piece)
+            token = draw(shaped, uniform)
+        score = scores + log_probs[:, 0].gather(1, token)
         if score.isnan().any():
             raise ModelError(NAN_SCORES)
-        return Candidates(beam=torch.zeros_like(piece), piece=piece, score=score)
+        return Candidates(beam=torch.zeros_like(token), token=token, score=score)
 
     return select
 
@@ -69,7 +71,7 @@ def sampler(
 def draw(
     log_probs: Float[Tensor, "row vocab"], uniform: Float[Tensor, " row"]
 ) -> Int[Tensor, "row 1"]:
-    """The piece at which the cumulative probability passes a number drawn uniformly from 0 to 1."""
+    """Return the token at which the cumulative probability passes `uniform`, from 0 to 1."""
     cumulative = log_probs.double().exp().cumsum(dim=-1)
     place = torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)
-    return place.clamp(max=log_probs.shape[1] - 1)  # the product may round up to all there is
+    return place.clamp(max=log_probs.shape[1] - 1)  # the product may be rounded up to the total

@@ -1,4 +1,4 @@
-"""Targets that are given, not searched: how likely each of their pieces is, and which source words it looked at."""
+"""Score given targets: the log-probability of each token, and what it attended to in the source."""
 
 import math
 import threading
@@ -19,37 +19,45 @@ from transduce.model import Transformer
 from transduce.model.attention import Mask, attention_weights
 from transduce.model.weights import shared_copy
 
-TOKENS = 2048  # pieces of a batch
+MAX_BATCH_TOKENS = 2048
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredTarget:
-    """A pair that was scored: the log-probability of each target piece, [EOS] last, and what it attended to."""
+    """The scores of one pair of source and target."""
 
-    log_probs: tuple[float, ...]
-    attention: Float[Tensor, "target source"] | None = None  # [EOS] is the last on both sides
+    log_probs: tuple[float, ...]  # of each target token, [EOS] last
+    attention: Float[Tensor, "target source"] | None = None  # [EOS] is last on both sides
 
 
-class Watched:
-    """A model, sharing its weights with the one it was made of, that leaves behind what its alignment layer attended to.
+class AttentionRecorder:
+    """A copy of a model that records the cross-attention of its alignment layer.
 
-    Attention is spelled out there (Eq. 1); each thread sees its own.
+    The copy shares its weights with the model. In that layer attention is computed as in Eq. 1,
+    not by a fused kernel. Each thread sees the attention of its own last call.
     """
 
     def __init__(self, model: Transformer) -> None:
         self.model = shared_copy(model)
-        self._here = threading.local()
+        self._of_thread = threading.local()
         layer: Any = self.model.decoder.layers[alignment_layer(model.config.n_layers)]
         layer.cross_attention.attend = self._attend
 
     @property
     def attention(self) -> Float[Tensor, "sentence query source"]:
-        """The weights of the last call, averaged over heads."""
-        return self._here.weights.mean(dim=1)
+        """The attention weights of the last call, averaged over the heads."""
+        weights: Tensor = self._of_thread.weights
+        return weights.mean(dim=1)
+
+    @property
+    def row_attention(self) -> Float[Tensor, "row source"]:
+        """The attention weights of the last call of a step function, a row for each hypothesis."""
+        return self.attention.flatten(end_dim=1)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask = None) -> Tensor:
-        self._here.weights = attention_weights(q, k, mask)
-        return self._here.weights @ v
+        weights = attention_weights(q, k, mask)
+        self._of_thread.weights = weights
+        return weights @ v
 
 
 def score_targets(
@@ -59,35 +67,37 @@ def score_targets(
     *,
     with_attention: bool = False,
 ) -> list[ScoredTarget]:
-    """Score pairs of pieces in one pass each, all positions at once; of an ensemble the probabilities are averaged.
+    """Score pairs of token sequences, all positions of a pair in one pass.
 
-    The attention is that of the first model: the cross-attention of the layer that aligns best, averaged over its heads.
+    The probabilities of an ensemble are averaged. The attention is that of the first model: the
+    cross-attention of its alignment layer, averaged over the heads. Raises ModelError for NaN.
     """
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]) + len(targets[i]))
     lengths = [max(len(sources[i]), len(targets[i])) + 1 for i in order]
+    recorder = AttentionRecorder(models[0]) if with_attention else None
+    read_by = [recorder.model, *models[1:]] if recorder is not None else models
+
     found: dict[int, ScoredTarget] = {}
-    watched = Watched(models[0]) if with_attention else None
-    for numbers in cut_batches(lengths, TOKENS):
-        chosen = [order[i] for i in numbers]
-        batch = collate([encode_example(sources[i], targets[i]) for i in chosen])
-        log_probs = _read([watched.model, *models[1:]] if watched else models, batch)
+    for places in cut_batches(lengths, MAX_BATCH_TOKENS):
+        indices = [order[place] for place in places]
+        batch = collate([encode_example(sources[i], targets[i]) for i in indices])
+        log_probs = _target_log_probs(read_by, batch)
         if log_probs.isnan().any():
             raise ModelError(NAN_SCORES)
-        attention = watched.attention if watched else None
-        for row, i in enumerate(chosen):
-            n = len(targets[i]) + 1
-            seen = attention[row, :n, : len(sources[i]) + 1] if attention is not None else None
-            found[i] = ScoredTarget(tuple(log_probs[row, :n].tolist()), seen)
+        attention = recorder.attention if recorder is not None else None
+        for row, i in enumerate(indices):
+            n_target, n_source = len(targets[i]) + 1, len(sources[i]) + 1
+            of_pair = attention[row, :n_target, :n_source] if attention is not None else None
+            found[i] = ScoredTarget(tuple(log_probs[row, :n_target].tolist()), of_pair)
     return [found[i] for i in range(len(sources))]
 
 
-def _read(models: Sequence[Transformer], batch: Batch) -> Float[Tensor, "batch target"]:
-    """The log-probability of each target piece."""
-    own: list[Tensor] = []
+def _target_log_probs(models: Sequence[Transformer], batch: Batch) -> Float[Tensor, "batch target"]:
+    """Return the log-probability of each target token, averaged over the models as probability."""
+    of_models: list[Tensor] = []
     for model in models:
         with torch.inference_mode():
             logits = model(batch.source, batch.source_mask, batch.target_in).float()
-            own.append(
-                logits.gather(2, batch.target_out[:, :, None])[:, :, 0] - logits.logsumexp(dim=2)
-            )
-    return torch.stack(own).logsumexp(dim=0) - math.log(len(models))
+            chosen = logits.gather(2, batch.target_out[:, :, None])[:, :, 0]
+            of_models.append(chosen - logits.logsumexp(dim=2))
+    return torch.stack(of_models).logsumexp(dim=0) - math.log(len(models))

@@ -1,15 +1,16 @@
-"""Search: from a step function to the best hypotheses. Knows nothing of models (section 6.1: beam search).
+"""Beam search and sampling over a step function (section 6.1). Independent of models.
 
-    Step    (ids, cache) -> (log_probs, cache): read one piece a row, say how likely each next piece is
-    Rule    (rows, log_probs) -> log_probs: forbid or favour pieces; it may write into what it is given
-    Select  (rows, scores, log_probs, n) -> the n best ways to go on; `top_k` is beam search, `decode.sample` draws,
-            `decode.constraints` keeps room for hypotheses that have met more of their terms
+    Step    (ids, cache) -> (log_probs, cache): read one token per row, score each possible next token
+    Rule    (rows, log_probs) -> log_probs: forbid or favour tokens; may write into its argument
+    Select  (rows, scores, log_probs, n) -> the n best continuations; `top_k` is beam search,
+            `decode.sampling` draws, `decode.constraints` reserves room for hypotheses with terms
 
-Rows are hypotheses, those of a sentence side by side. Scores are sums of log-probabilities, higher is better.
+A row is a hypothesis; the rows of a sentence are adjacent. Scores are sums of log-probabilities,
+higher is better.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -19,33 +20,38 @@ from transduce.decode.hypotheses import Hypothesis, Penalty
 from transduce.text.vocabulary import EOS, SOS
 
 NEVER = float("-inf")
-BLOCK = 64  # pieces whose best is looked at first, where the vocabulary has many
+BLOCK = 64  # tokens of a large vocabulary that are reduced to their maximum before the top-k
 
 CacheT = TypeVar("CacheT", bound="Selectable")
 
 
 @runtime_checkable
 class Selectable(Protocol):
-    """A cache: its rows can be picked."""
+    """A cache whose rows can be selected."""
 
     def select(self: CacheT, rows: Tensor, sentences: Tensor | None = None) -> CacheT:
-        """The cache of some rows, in that order, repeats allowed, and of the sentences that are still searched (None: all)."""
+        """Return the cache of the given rows, in that order, repeats allowed.
+
+        `sentences` are the indices of the sentences that these rows belong to (None: all).
+        """
         ...
 
 
 class Rows(NamedTuple):
-    """Hypotheses side by side: what each has written, from [SOS] on, the number of its sentence, and what the step made of it."""
+    """The hypotheses of a time step."""
 
-    prefixes: Int[Tensor, "row length"]
-    sentences: Int[Tensor, " row"]
-    cache: Any = None  # of the step; a rule that knows it may look
+    prefixes: Int[Tensor, "row length"]  # tokens so far, from [SOS] on
+    sentences: Int[Tensor, " row"]  # index of the sentence
 
 
 class Candidates(NamedTuple):
-    """Ways to go on: from which hypothesis, with which piece, reaching which score. The first `width` that do not end go on."""
+    """Possible continuations of the hypotheses of each sentence, best first.
 
-    beam: Int[Tensor, "sentence candidate"]
-    piece: Int[Tensor, "sentence candidate"]
+    The first `width` candidates that are not [EOS] become the next hypotheses.
+    """
+
+    beam: Int[Tensor, "sentence candidate"]  # which hypothesis of the sentence is continued
+    token: Int[Tensor, "sentence candidate"]
     score: Float[Tensor, "sentence candidate"]
 
 
@@ -55,13 +61,13 @@ Select = Callable[[Rows, Tensor, Tensor, int], Candidates]
 
 
 class SearchStep(NamedTuple):
-    """One time step of a search: what was read, what was thought of it, who goes on and who has ended."""
+    """One time step of a search."""
 
     rows: Rows
     log_probs: Float[Tensor, "sentence width vocab"]  # after the rules
     candidates: Candidates
-    is_kept: Bool[Tensor, "sentence candidate"]
-    ended: list[tuple[int, Hypothesis]]  # the number of the sentence, and what it ended with
+    is_kept: Bool[Tensor, "sentence candidate"]  # candidates that become hypotheses
+    ended: list[tuple[int, Hypothesis]]  # index of the sentence, and a hypothesis that ended now
 
 
 def top_k(
@@ -70,45 +76,76 @@ def top_k(
     log_probs: Float[Tensor, "sentence width vocab"],
     n: int,
 ) -> Candidates:
-    """The n best continuations."""
-    values, pieces = best_of(log_probs.flatten(end_dim=1), min(n, log_probs.shape[2]))
+    """Select the n best continuations of each sentence."""
+    values, tokens = best_of(log_probs.flatten(end_dim=1), min(n, log_probs.shape[2]))
     total = (scores.flatten()[:, None] + values).view(len(scores), -1)
     best, place = total.topk(min(n, total.shape[1]), dim=1)
-    piece = pieces.view(len(scores), -1).gather(1, place)
-    return Candidates(beam=place // values.shape[1], piece=piece, score=best)
+    token = tokens.view(len(scores), -1).gather(1, place)
+    return Candidates(beam=place // values.shape[1], token=token, score=best)
 
 
 def best_of(
     values: Float[Tensor, "row vocab"], n: int
 ) -> tuple[Float[Tensor, "row n"], Int[Tensor, "row n"]]:
-    """The n best of each row and where they stand, best first.
+    """Return the n largest values of each row and their indices, largest first.
 
-    Of a large vocabulary first the best of each block is found, which is one quick pass: the n best values lie in the n best
-    blocks.
+    For a large vocabulary the maximum of each block is found first, in one fast pass: the n
+    largest values lie in the n blocks with the largest maxima.
     """
     n_blocks = values.shape[1] // BLOCK
     if n_blocks < 4 * n:
         found = values.topk(n, dim=1)
         return found.values, found.indices
-    blocks, rest = (
-        values[:, : n_blocks * BLOCK].view(-1, n_blocks, BLOCK),
-        values[:, n_blocks * BLOCK :],
-    )
+
+    end = n_blocks * BLOCK
+    blocks = values[:, :end].view(-1, n_blocks, BLOCK)
     chosen = blocks.amax(dim=2).topk(n, dim=1).indices  # row n
-    near = blocks.gather(1, chosen[:, :, None].expand(-1, -1, BLOCK)).flatten(start_dim=1)
+    in_blocks = blocks.gather(1, chosen[:, :, None].expand(-1, -1, BLOCK)).flatten(start_dim=1)
     places = (chosen[:, :, None] * BLOCK + torch.arange(BLOCK)).flatten(start_dim=1)
-    last = torch.arange(n_blocks * BLOCK, values.shape[1]).expand(len(values), -1)
-    best, place = torch.cat((near, rest), dim=1).topk(n, dim=1)
-    return best, torch.cat((places, last), dim=1).gather(1, place)
+
+    rest = values[:, end:]  # after the last whole block
+    rest_places = torch.arange(end, values.shape[1]).expand(len(values), -1)
+    best, place = torch.cat((in_blocks, rest), dim=1).topk(n, dim=1)
+    return best, torch.cat((places, rest_places), dim=1).gather(1, place)
 
 
-def search(*arguments: Any, **asked: Any) -> list[list[Hypothesis]]:
-    """The best hypotheses of each sentence, best first: what `explore`, which has the arguments, ends with."""
-    found: dict[int, list[Hypothesis]] = {i: [] for i in range(len(arguments[2]))}
-    for moment in explore(*arguments, **asked):
-        for sentence, hypothesis in moment.ended:
+def no_penalty(length: int) -> float:
+    """Return 1: the score is the log-probability."""
+    return 1.0
+
+
+def search(
+    step: Step[CacheT],
+    cache: CacheT,
+    max_lengths: Sequence[int],
+    *,
+    width: int = 1,
+    select: Select = top_k,
+    rules: Sequence[Rule] = (),
+    penalty: Penalty = no_penalty,
+    n_ends: Sequence[int] | None = None,
+) -> list[list[Hypothesis]]:
+    """Return the finished hypotheses of each sentence, best first. The arguments are `explore`'s."""
+    steps = explore(
+        step,
+        cache,
+        max_lengths,
+        width=width,
+        select=select,
+        rules=rules,
+        penalty=penalty,
+        n_ends=n_ends,
+    )
+    return collect(steps, len(max_lengths))
+
+
+def collect(steps: Iterator[SearchStep], n_sentences: int) -> list[list[Hypothesis]]:
+    """Run a search to its end and return the hypotheses of each sentence, best first."""
+    found: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
+    for step in steps:
+        for sentence, hypothesis in step.ended:
             found[sentence].append(hypothesis)
-    return [sorted(each, key=lambda hypothesis: -hypothesis.score) for each in found.values()]
+    return [sorted(each, key=lambda hypothesis: -hypothesis.score) for each in found]
 
 
 def explore(
@@ -119,39 +156,43 @@ def explore(
     width: int = 1,
     select: Select = top_k,
     rules: Sequence[Rule] = (),
-    penalty: Penalty = lambda length: 1.0,
+    penalty: Penalty = no_penalty,
     n_ends: Sequence[int] | None = None,
 ) -> Iterator[SearchStep]:
-    """A search, time step by time step.
+    """Search and yield each time step.
 
-    `cache` has one row a sentence and `max_lengths` one number a sentence: the most pieces, [EOS] counted. A sentence is
-    finished when `width` of its hypotheses have ended (or as many as `n_ends` says), each while it was among the `width` best.
-    Width 1 with `top_k` is greedy.
+    `cache` has one row per sentence; `max_lengths` is the maximum number of tokens per sentence,
+    [EOS] included. A sentence is finished when `width` of its hypotheses (or as many as `n_ends`
+    gives for it) have ended, each while it was among the `width` best. Width 1 with `top_k` is
+    greedy search.
     """
-    sentences = torch.arange(len(max_lengths))  # the sentences still searched
+    sentences = torch.arange(len(max_lengths))  # those still searched
     limits = torch.tensor(max_lengths)
     ends_left = torch.tensor(n_ends if n_ends is not None else [width] * len(sentences))
     prefixes = torch.full((len(sentences), 1), SOS)
-    scores = torch.zeros(len(sentences), 1)  # sentence width: one hypothesis each as yet
+    scores = torch.zeros(len(sentences), 1)  # sentence width: one hypothesis each at first
     length = 0
+
     while len(sentences):
         length += 1
         log_probs, cache = step(prefixes[:, -1], cache)
-        now = scores.shape[1]
-        rows = Rows(prefixes, sentences.repeat_interleave(now), cache)
+        n_hypotheses = scores.shape[1]
+        rows = Rows(prefixes, sentences.repeat_interleave(n_hypotheses))
         for rule in rules:
             log_probs = rule(rows, log_probs)
-        log_probs = log_probs.view(len(sentences), now, -1)
+        log_probs = log_probs.view(len(sentences), n_hypotheses, -1)
+
         at_limit = limits[sentences] <= length
         if at_limit.any():
             would_end = log_probs.argmax(dim=-1) == EOS  # sentence width
             log_probs = _only_end(log_probs, at_limit)
-        beam, piece, score = select(rows, scores, log_probs, 2 * width)
+        beam, token, score = select(rows, scores, log_probs, 2 * width)
+        origin = beam + torch.arange(len(sentences))[:, None] * n_hypotheses  # candidate -> row
 
-        is_end = piece == EOS
+        # Hypotheses that end: an [EOS] among the `width` best candidates.
+        is_end = token == EOS
         ending = is_end & score.isfinite()
         ending[:, width:] = False
-        origin = beam + torch.arange(len(sentences))[:, None] * now  # sentence candidate -> row
         ended: list[tuple[int, Hypothesis]] = []
         if ending.any():
             places = ending.nonzero().tolist()
@@ -160,21 +201,20 @@ def explore(
                 truncated = bool(at_limit[i] and not would_end[i, beam[i, j]])
                 hypothesis = Hypothesis(tuple(written), total, total / penalty(length), truncated)
                 ended.append((int(sentences[i]), hypothesis))
-        may_go_on = ~is_end & score.isfinite()
-        kept = (
-            may_go_on.long().sort(dim=1, descending=True, stable=True).indices[:, :width]
-        )  # the first that may
-        scores = score.masked_fill(~may_go_on, NEVER).gather(1, kept)
-        is_kept = torch.zeros_like(is_end).scatter(1, kept, scores.isfinite())
-        yield SearchStep(rows, log_probs, Candidates(beam, piece, score), is_kept, ended)
 
+        # Hypotheses that continue: the first `width` candidates that are possible and not [EOS].
+        can_continue = ~is_end & score.isfinite()
+        kept = can_continue.long().sort(dim=1, descending=True, stable=True).indices[:, :width]
+        scores = score.masked_fill(~can_continue, NEVER).gather(1, kept)
+        is_kept = torch.zeros_like(is_end).scatter(1, kept, scores.isfinite())
+        yield SearchStep(rows, log_probs, Candidates(beam, token, score), is_kept, ended)
+
+        # The rows of the next step, without the sentences that are finished.
         ends_left = ends_left - ending.sum(dim=1)
         is_open = (ends_left > 0) & scores.isfinite().any(dim=1)
-        chosen, piece = (
-            origin.gather(1, kept)[is_open].flatten(),
-            piece.gather(1, kept)[is_open].flatten(),
-        )
-        prefixes = torch.cat((prefixes[chosen], piece[:, None]), dim=1)
+        chosen = origin.gather(1, kept)[is_open].flatten()
+        next_token = token.gather(1, kept)[is_open].flatten()
+        prefixes = torch.cat((prefixes[chosen], next_token[:, None]), dim=1)
         if is_open.all():
             if not torch.equal(chosen, torch.arange(len(rows.sentences))):
                 cache = cache.select(chosen)
@@ -186,7 +226,7 @@ def explore(
 def _only_end(
     log_probs: Float[Tensor, "sentence width vocab"], at_limit: Bool[Tensor, " sentence"]
 ) -> Float[Tensor, "sentence width vocab"]:
-    """Where a sentence has reached its maximum length, only [EOS] may follow."""
+    """Forbid everything but [EOS] in sentences that have reached their maximum length."""
     only_end = torch.full_like(log_probs, NEVER)
     only_end[:, :, EOS] = log_probs[:, :, EOS]
     return torch.where(at_limit[:, None, None], only_end, log_probs)

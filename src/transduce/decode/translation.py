@@ -1,4 +1,4 @@
-"""What became of one text: the translation, and what is noteworthy or doubtful about it."""
+"""The result of translating one text."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,10 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """A text and its translation. `notes` are harmless, `flags` are doubts:
+    """A text, its translation, and the names of the quality flags and notes that apply.
 
-    notes   blank, split (it was too long and translated in parts), control_characters (left out), unseen_words
-    flags   truncated (the translation reached its maximum length), invalid_characters (replaced by U+FFFD), unknown_characters
-            (the model never learnt them), repetition, copied (the source was not translated), not_translated (a run too long for
-            the model, copied), too_short, too_long, low_confidence, missing_term (a term of the glossary could not be had)
+    `flags` are doubts about the translation, `notes` are harmless. Both are declared in
+    `transduce.decode.quality`, each with its meaning.
     """
 
     source: str
@@ -27,14 +25,12 @@ class Translation:
     notes: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()  # words and signs of the source that were not in the training text
-    unknown: tuple[str, ...] = ()  # characters that the vocabulary has no piece for
-    missing: tuple[str, ...] = ()  # terms that could not be had
-    alternatives: tuple[
-        Alternative, ...
-    ] = ()  # with n_best or alternatives: all that were found, best first
-    pieces: tuple[str, ...] = ()  # these three only with details
-    token_scores: tuple[float, ...] = ()  # the log-probability of each piece, [EOS] last
-    alignment: str = ""  # words of the source - words of the translation, in Pharaoh's form
+    unknown: tuple[str, ...] = ()  # characters of the source that are not in the vocabulary
+    missing: tuple[str, ...] = ()  # glossary and protected terms missing from the translation
+    alternatives: tuple[Alternative, ...] = ()  # with n_best or alternatives: all, best first
+    pieces: tuple[str, ...] = ()  # tokens of the translation; this and the rest only with details
+    token_scores: tuple[float, ...] = ()  # log-probability of each token, [EOS] last
+    alignment: str = ""  # word links in Pharaoh format: `0-0 1-2`, source word - target word
 
     def __str__(self) -> str:
         return self.text

@@ -1,4 +1,4 @@
-"""Words in the pieces of a vocabulary: where they begin and end, and how a phrase is spelled."""
+"""Words in the tokens of a vocabulary: where they begin and end, and how a phrase is spelled."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -7,60 +7,60 @@ from typing import NamedTuple
 from transduce.text.terms import is_word_character
 from transduce.text.vocabulary import Vocabulary
 
-Pieces = tuple[int, ...]
+Ids = tuple[int, ...]
+
+# A spelling may begin with one of these instead of a token:
+INSIDE = -1  # it has no space before it: it follows a sign, as in "(phrase"
+FIRST = -2  # it begins a sentence
 
 
 class RequiredTerm(NamedTuple):
-    """A term that a translation must hold: as which text, how that is spelled, and which pieces of the source it translates."""
+    """A term that a translation must contain in one of several forms."""
 
-    targets: tuple[str, ...]
-    first: tuple[str, ...]  # what else it may be at the beginning of a sentence
-    spellings: tuple[Pieces, ...]
-    start: int
+    targets: tuple[str, ...]  # the forms
+    first: tuple[str, ...]  # further forms at the beginning of a sentence: capitalised
+    spellings: tuple[Ids, ...]  # the forms as tokens, perhaps after INSIDE or FIRST
+    start: int  # tokens start to end (exclusive) of the source are what it translates
     end: int
 
 
-# These begin the spelling of a phrase that stands behind a sign, without a space before it, and of one that begins a sentence.
-INSIDE, FIRST = -1, -2
-
-
 class Words:
-    """Where words begin and end in the pieces of a vocabulary."""
+    """Where words begin and end in the tokens of a vocabulary."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
 
     @cached_property
     def surfaces(self) -> list[str]:
-        """What each piece adds to a text."""
+        """The text that each token adds."""
         return [self.vocabulary.surface(i) for i in range(len(self.vocabulary))]
 
     @cached_property
-    def goes_on(self) -> list[bool]:
-        """Pieces that would lengthen the word before them."""
+    def continues_word(self) -> list[bool]:
+        """Whether each token would lengthen the word before it."""
         return [bool(text) and is_word_character(text[0]) for text in self.surfaces]
 
-    def wanted(
+    def require(
         self, phrases: Sequence[str], start: int, end: int, is_verbatim: bool = False
     ) -> RequiredTerm:
-        """Phrases one of which must be written, for pieces of the source.
+        """Return the term that is met by any of the phrases, for source tokens start to end.
 
-        A sentence may begin one with a large letter, unless it is to stand there verbatim.
+        A phrase may be capitalised at the beginning of a sentence, unless it is verbatim.
         """
-        large = [] if is_verbatim else [phrase[:1].upper() + phrase[1:] for phrase in phrases]
-        first = tuple(form for form in dict.fromkeys(large) if form not in phrases)
-        spellings = [spelling for phrase in phrases for spelling in self.spellings(phrase)]
+        capitalised: list[str] = []
+        if not is_verbatim:
+            capitalised = [phrase[:1].upper() + phrase[1:] for phrase in phrases]
+        first = tuple(form for form in dict.fromkeys(capitalised) if form not in phrases)
+        spellings = [spelling for phrase in phrases for spelling in self.spell(phrase)]
         spellings += [(FIRST, *self.vocabulary.encode(form)) for form in first]
         return RequiredTerm(tuple(phrases), first, tuple(spellings), start, end)
 
-    def spellings(self, phrase: str) -> list[Pieces]:
-        """A phrase as pieces: as words of their own, and behind a sign."""
-        found = [tuple(self.vocabulary.encode(phrase))]
+    def spell(self, phrase: str) -> list[Ids]:
+        """Return a phrase as tokens: after a space, and after a sign if that differs."""
+        after_space = tuple(self.vocabulary.encode(phrase))
         sign, *rest = self.vocabulary.encode("(" + phrase)
-        if (
-            self.vocabulary.decode([sign]) == "("
-            and self.vocabulary.decode(rest) == phrase
-            and tuple(rest) != found[0]
-        ):
-            found.append((INSIDE, *rest))
-        return found
+        is_separate = self.vocabulary.decode([sign]) == "("
+        is_whole = self.vocabulary.decode(rest) == phrase
+        if is_separate and is_whole and tuple(rest) != after_space:
+            return [after_space, (INSIDE, *rest)]
+        return [after_space]

@@ -98,7 +98,7 @@ def compare_files(
     for name, path in systems.items():
         if name not in files and source_lines is not None:
             progress(f"{name} translates")
-            translator = load_translator(path)
+            translator = load_translator(path, engine="torch")
             searches[name] = search_settings(translator)
             outputs[name] = translate(translator, source_lines, warn=warn, name=name)
     ordered = {name: outputs[name] for name in systems}

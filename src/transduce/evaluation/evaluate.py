@@ -50,7 +50,7 @@ def evaluate_model(
     """
     make_metrics(tokenize)  # raises an error before anything is translated
     reference_texts, [source_lines] = read_test_set(references, [source])
-    translator = load_translator(model)
+    translator = load_translator(model, engine="torch")
     hypotheses = translate(translator, source_lines, search=search, warn=warn)
     named = zip(map(display_name, references), reference_texts, strict=True)
     for problem in find_problems([("the translation", hypotheses), *named], tokenize):

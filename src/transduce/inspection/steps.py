@@ -43,6 +43,6 @@ def time_steps(translator: Translator, text: str, n_candidates: int = 4) -> list
             for i, p in zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
         )
         read = tuple(vocabulary.token(i) for i in step.rows.prefixes[0].tolist())
-        written = vocabulary.token(int(step.candidates.piece[0, 0]))
+        written = vocabulary.token(int(step.candidates.token[0, 0]))
         steps.append(TimeStep(read, written, candidates))
     return steps

@@ -60,7 +60,15 @@ def search_with_tree(
                 plan = worker.torch_engine.plan([search_input], options)
                 start = Prefixes(torch.empty(1, 0, dtype=torch.long))
                 steps = list(
-                    explore(_uncached_step(model, source), start, plan.limits, **plan.asked)
+                    explore(
+                        _uncached_step(model, source),
+                        start,
+                        plan.max_lengths,
+                        width=plan.width,
+                        select=plan.select,
+                        rules=plan.rules,
+                        penalty=plan.penalty,
+                    )
                 )
         else:
             steps = list(worker.torch_engine.stream(search_input, options))

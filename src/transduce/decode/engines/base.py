@@ -1,50 +1,124 @@
-"""What the search engines share: their input, its length limit and its batches."""
+"""The `Engine` protocol, the types that pass through it, and what engines share.
+
+An engine finds the most likely translations of encoded sentences. To add one, implement `Engine`
+and add it to the table in engines/registry.py.
+"""
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from transduce.config import ModelConfig
 from transduce.data.budget import cut_batches
-from transduce.decode.options import TranslateOptions
-from transduce.decode.words import Pieces, RequiredTerm
+from transduce.decode.hypotheses import Hypothesis
+from transduce.decode.options import Precision, TranslateOptions
+from transduce.decode.words import Ids, RequiredTerm
+from transduce.log import Log
+from transduce.model_folder import ModelFolder
 
 EXTRA_LENGTH = 50  # a translation may have this many tokens more than its source (section 6.1)
-MOST_ROWS = 8192  # source tokens in a batch, times the beam
+MAX_BATCH_TOKENS = 8192  # source tokens of a batch, times the beam
 
 
 class SearchInput(NamedTuple):
     """A source sentence to translate."""
 
-    ids: Pieces
-    prefix: Pieces = ()  # the translation begins with these tokens
+    ids: Ids  # without [EOS]
+    prefix: Ids = ()  # the translation begins with these tokens
     terms: tuple[RequiredTerm, ...] = ()  # the translation contains these terms
-    number: int = 0  # of its text, for sampling: draws depend on it
-    part: int = 0  # of that text, if it was split
+    text_number: int = 0  # with sampling: what is drawn depends on the number of the text
+    part_number: int = 0  # and of the part of that text; otherwise equal inputs are one search
 
 
-def limit(sentence: SearchInput, options: TranslateOptions, model: ModelConfig) -> int:
+SearchResult = tuple[int, list[Hypothesis]]  # index of the input, its hypotheses, best first
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """An engine's answer to options or a model that it cannot search with."""
+
+    reason: str  # for people
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Searches for translations. Its methods may be called from several threads at once.
+
+    `str(engine)` is one line for people: name, precision, threads.
+    """
+
+    def unsupported(self, options: TranslateOptions) -> Unsupported | None:
+        """Return why this engine cannot search under these options, or None if it can.
+
+        An engine that must prepare a model (convert it, load it) does so here.
+        """
+        ...
+
+    def begin(
+        self, inputs: Sequence[SearchInput], options: TranslateOptions
+    ) -> Iterator[SearchResult]:
+        """Begin a search and return an iterator over its results, each input once, in any order.
+
+        An engine with threads of its own searches while the caller does other work. There are no
+        hypotheses for an input whose terms cannot all be met, or if the scores are NaN.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class EngineSetup:
+    """What an engine is opened with."""
+
+    folders: tuple[ModelFolder, ...]  # several: an ensemble
+    precision: Precision
+    n_threads: int | None  # None: the engine's default
+    log: Log
+    reference: Callable[[], Engine]  # opens the torch engine, for what another cannot do exactly
+
+
+def search_all(
+    engine: Engine, inputs: Sequence[SearchInput], options: TranslateOptions
+) -> list[list[Hypothesis]]:
+    """Search with an engine, wait for it, and return the hypotheses of each input in order."""
+    found = dict(engine.begin(inputs, options))
+    return [found[i] for i in range(len(inputs))]
+
+
+def max_target_length(
+    search_input: SearchInput, options: TranslateOptions, model: ModelConfig
+) -> int:
     """Return the maximum length of a translation in tokens, [EOS] included.
 
-    It is source length + 50 (section 6.1) or the setting, with room for the prefix and the terms.
+    It is source length + 50 (section 6.1) or `max_length`, with room for the prefix and the terms,
+    and never more than the learned positions of the model.
     """
-    n_terms = sum(min(map(len, term.spellings)) for term in sentence.terms)
-    most = (options.config.max_length or len(sentence.ids) + EXTRA_LENGTH + n_terms) + 1
-    most = max(most, len(sentence.prefix) + 1)
-    return min(most, model.max_positions) if model.positions == "learned" else most
+    n_terms = sum(min(map(len, term.spellings)) for term in search_input.terms)
+    length = options.config.max_length or len(search_input.ids) + EXTRA_LENGTH + n_terms
+    length = max(length, len(search_input.prefix)) + 1
+    return min(length, model.max_positions) if model.positions == "learned" else length
 
 
-def schedule(
-    sentences: Sequence[SearchInput], width: int, n_workers: int, most: int
+def make_batches(
+    inputs: Sequence[SearchInput], width: int, n_workers: int, max_size: int
 ) -> list[list[int]]:
-    """Cut sentences into batches of similar length, the longest first, and return their indices.
+    """Group inputs of similar length, the longest first, and return the indices of each batch.
 
-    A batch has at most `most` sentences; the batches are of equal size and as many for each worker.
+    A batch has at most `max_size` inputs and MAX_BATCH_TOKENS tokens, counting `width` hypotheses
+    for each input. Batches are of equal size, and as many for each worker, as far as possible.
     """
-    order = sorted(range(len(sentences)), key=lambda i: len(sentences[i].ids))
-    rounds = math.ceil(len(order) / (n_workers * most)) or 1
-    each = math.ceil(len(order) / (n_workers * rounds)) or 1
-    parts = [order[i : i + each] for i in range(0, len(order), each)]
-    costs = [[(len(sentences[i].ids) + 1) * width for i in part] for part in parts]
-    cuts = zip(parts, (cut_batches(cost, MOST_ROWS) for cost in costs), strict=True)
-    return [[part[i] for i in cut] for part, batches in cuts for cut in batches][::-1]
+    order = sorted(range(len(inputs)), key=lambda i: len(inputs[i].ids))
+    n_rounds = math.ceil(len(order) / (n_workers * max_size)) or 1
+    size = math.ceil(len(order) / (n_workers * n_rounds)) or 1
+
+    batches: list[list[int]] = []
+    for start in range(0, len(order), size):
+        group = order[start : start + size]
+        costs = [(len(inputs[i].ids) + 1) * width for i in group]
+        cuts = cut_batches(costs, MAX_BATCH_TOKENS)
+        batches += [[group[place] for place in places] for places in cuts]
+    batches.reverse()
+    return batches

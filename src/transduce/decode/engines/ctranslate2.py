@@ -1,238 +1,271 @@
-"""The production engine on a CPU: CTranslate2.
+"""The fast engine on a CPU: CTranslate2. Works without torch once the model is converted.
 
-It is given what it does exactly as the reference does; what it cannot say exactly (a translation that reached its maximum length
-in a beam, or holds a special piece) is searched again by the reference.
+It searches only where its results are exactly those of the torch engine. Translations that it
+cannot report exactly (cut at the maximum length in a beam, or with a special token) are searched
+again by the torch engine.
 """
 
 import contextlib
 import importlib.util
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from transduce.convert.ctranslate2 import POSITIONS, names, why_not
-from transduce.convert.ctranslate2_cache import find_converted
-from transduce.decode.engines.base import SearchInput, limit, schedule
+from transduce.convert.cache import find_converted
+from transduce.convert.ctranslate2 import MAX_POSITIONS, token_names, unsupported_shape
+from transduce.decode.engines.base import (
+    EngineSetup,
+    SearchInput,
+    SearchResult,
+    Unsupported,
+    make_batches,
+    max_target_length,
+    search_all,
+)
 from transduce.decode.hypotheses import Hypothesis
 from transduce.decode.options import Precision, TranslateOptions
+from transduce.errors import ModelError
 from transduce.hardware import count_cores
-from transduce.log import Log
 from transduce.model_folder import ModelFolder
 from transduce.text.vocabulary import EOS, SPECIAL_TOKENS
 
-if TYPE_CHECKING:
-    import transduce.decode.engines.torch
-
-FEW, MOST_HYPOTHESES = (
-    48,
-    {"float32": 320, "int8": 48},
-)  # of a batch: sentences at least, hypotheses at most
-EACH = 3  # batches for each worker, if they are not too small: one takes longer than another
-NO_PENALTY = 1e-9  # instead of 0, at which CTranslate2 stops at the first hypothesis that ends
-# What CTranslate2's AVX512 kernels need and, last, a sign of processors that do not slow down for them.
-WIDE = {"avx512f", "avx512cd", "avx512vl", "avx512bw", "avx512dq", "avx512_bf16"}
+MIN_BATCH = 48  # sentences
+MAX_HYPOTHESES: dict[Precision, int] = {"float32": 320, "int8": 48}  # of a batch
+BATCHES_PER_WORKER = 3  # unless they are too small: some batches take longer than others
+NO_PENALTY = 1e-9  # instead of 0, with which CTranslate2 stops at the first finished hypothesis
+# What CTranslate2's AVX512 kernels need and, last, a sign of CPUs that do not slow down for them.
+AVX512_FLAGS = {"avx512f", "avx512cd", "avx512vl", "avx512bw", "avx512dq", "avx512_bf16"}
 
 
 def is_installed() -> bool:
-    """Whether there is a CTranslate2."""
+    """Return whether the package ctranslate2 is installed."""
     return importlib.util.find_spec("ctranslate2") is not None
 
 
-def why_not_fast(folders: Sequence[ModelFolder], options: TranslateOptions) -> str | None:
-    """Why CTranslate2 cannot do what is asked, or None."""
-    config = folders[0].config.model
+def unsupported_models(folders: Sequence[ModelFolder]) -> Unsupported | None:
+    """Return why CTranslate2 cannot search with these models, or None."""
     if not is_installed():
-        return "CTranslate2 is not installed: pip install 'transduce[fast]'"
+        return Unsupported("CTranslate2 is not installed: pip install 'transduce[fast]'")
     if len(folders) > 1:
-        return "CTranslate2 has no ensembles"
+        return Unsupported("CTranslate2 does not support ensembles")
     if folders[0].fingerprint is None:
-        return "the model is not in a folder yet"
-    if reason := why_not(config):
-        return f"CTranslate2 cannot hold this model: {reason}"
-    for is_asked, what in (
-        (options.config.length_penalty != "power", "length penalty as in the paper"),
-        (options.sampling is not None, "draws that follow a seed"),
-        (options.alternatives, "alternatives"),
-        (options.no_repeat, "n-gram blocking"),
-        (options.forbid, "forbidden words"),
-        ((options.config.max_length or 0) >= POSITIONS, f"translations of {POSITIONS} pieces"),
-        (options.has_terms, "terms that are guaranteed"),
-        (options.prefix, "forced prefixes"),
-    ):
-        if is_asked:
-            return f"CTranslate2 has no {what}"
+        return Unsupported("the model has not been saved to a folder yet")
+    if reason := unsupported_shape(folders[0].config.model):
+        return Unsupported(f"CTranslate2 cannot represent this model: {reason}")
     return None
 
 
-def n_cores() -> int:
-    """Threads to work with: as many as OMP_NUM_THREADS says, as torch does, else the cores this process may use."""
-    told = os.environ.get("OMP_NUM_THREADS", "")
-    return int(told) if told.isdecimal() and int(told) else count_cores()
+def unsupported_options(options: TranslateOptions) -> Unsupported | None:
+    """Return what CTranslate2 cannot do of what these options request, or None."""
+    is_too_long = (options.config.max_length or 0) >= MAX_POSITIONS
+    for is_requested, feature in (
+        (options.config.length_penalty != "power", "the paper's length penalty"),
+        (options.sampling is not None, "reproducible sampling"),
+        (options.alternatives > 0, "alternatives at a position"),
+        (options.no_repeat > 0, "n-gram blocking"),
+        (bool(options.forbid), "forbidden phrases"),
+        (is_too_long, f"translations of {MAX_POSITIONS} tokens"),
+        (options.has_terms, "guaranteed terms"),
+        (bool(options.prefix), "forced prefixes"),
+    ):
+        if is_requested:
+            return Unsupported(f"CTranslate2 does not support {feature}")
+    return None
 
 
-def ask_for_wide_kernels(processor: Path = Path("/proc/cpuinfo")) -> None:
-    """Have CTranslate2 use its AVX512 kernels where they pay. It does so only if told, before it is first used."""
-    with contextlib.suppress(OSError), processor.open(encoding="utf-8") as file:
-        flags = next(
-            (line for line in file if line.startswith("flags")), ""
-        )  # all cores have the same
-        if set(flags.split()) >= WIDE:
+def default_threads() -> int:
+    """Return OMP_NUM_THREADS if it is set, as torch does, or the cores this process may use."""
+    setting = os.environ.get("OMP_NUM_THREADS", "")
+    if setting.isdecimal() and int(setting) > 0:
+        return int(setting)
+    return count_cores()
+
+
+def enable_avx512(cpuinfo: Path = Path("/proc/cpuinfo")) -> None:
+    """Have CTranslate2 use its AVX512 kernels on CPUs where they are faster.
+
+    CTranslate2 reads the environment variable when it is first used. A value that is set already
+    stays.
+    """
+    with contextlib.suppress(OSError), cpuinfo.open(encoding="utf-8") as file:
+        flags = next((line for line in file if line.startswith("flags")), "")  # of the first core
+        if set(flags.split()) >= AVX512_FLAGS:
             os.environ.setdefault("CT2_FORCE_CPU_ISA", "AVX512")
 
 
-class CTranslate2Engine:
-    """Search by CTranslate2, one worker a core."""
+class Threads(NamedTuple):
+    """How a CTranslate2 translator uses the cores."""
 
-    def __init__(
-        self,
-        folder: ModelFolder,
-        precision: Precision,
-        n_threads: int | None,
-        reference: "Callable[[], transduce.decode.engines.torch.TorchEngine]",
-        log: Log,
-    ) -> None:
-        self._reference = reference
-        self._config = folder.config.model
-        self.precision = precision
-        self.n_threads = n_threads or n_cores()
-        self._names = names(max(len(folder.source_vocabulary), len(folder.target_vocabulary)))
-        ask_for_wide_kernels()
-        self._find = partial(find_converted, folder, log)
-        self._where = self._find()
-        self._loaded: dict[
-            tuple[int, int], Any
-        ] = {}  # by workers and threads of each, when the first sentences come
+    n_workers: int  # batches searched at the same time
+    n_threads: int  # of each worker
+
+
+class CTranslate2Engine:
+    """Search by CTranslate2, one worker per core."""
+
+    def __init__(self, setup: EngineSetup) -> None:
+        self._setup = setup
+        self._folder = setup.folders[0]
+        self.precision = setup.precision
+        self.n_threads = setup.n_threads or default_threads()
+        self._names = token_names(
+            max(len(self._folder.source_vocabulary), len(self._folder.target_vocabulary))
+        )
+        self._converted: Path | Unsupported | None = None  # None: not converted yet
+        self._translators: dict[Threads, Any] = {}  # those that are loaded
+        self._lock = threading.Lock()  # held while the model is converted or loaded
 
     def __str__(self) -> str:
         return f"ctranslate2, {self.precision}, threads: {self.n_threads}"
 
-    def search(
-        self, sentences: Sequence[SearchInput], options: TranslateOptions
-    ) -> list[list[Hypothesis]]:
-        """The best hypotheses of each sentence."""
-        found = dict(self.begin(sentences, options))
-        return [found[i] for i in range(len(sentences))]
+    def unsupported(self, options: TranslateOptions) -> Unsupported | None:
+        """Return why CTranslate2 cannot search, or None. The model is converted here."""
+        reason = unsupported_models(self._setup.folders) or unsupported_options(options)
+        if reason is not None:
+            return reason
+        converted = self._convert()
+        return converted if isinstance(converted, Unsupported) else None
 
     def begin(
-        self, sentences: Sequence[SearchInput], options: TranslateOptions
-    ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Begin a search that goes on by itself; the numbers of sentences and their hypotheses come as batches end."""
-        limits = [min(limit(sentence, options, self._config), POSITIONS) for sentence in sentences]
-        some = min(
-            len(sentences) // (EACH * self.n_threads),
-            MOST_HYPOTHESES[self.precision] // options.width,
-        )
-        batches = schedule(sentences, options.width, self.n_threads, max(some, FEW))
-        alone = (
-            len(batches) == 1 and self.precision == "float32"
-        )  # products in int8 are too small to share
-        translator = self._open((1, self.n_threads) if alone else (self.n_threads, 1))
-        waiting = [
-            (batch, self._begin(translator, sentences, batch, limits, options)) for batch in batches
+        self, inputs: Sequence[SearchInput], options: TranslateOptions
+    ) -> Iterator[SearchResult]:
+        """Begin a search in CTranslate2's own threads and return an iterator over its results."""
+        config = self._folder.config.model
+        max_lengths = [
+            min(max_target_length(each, options, config), MAX_POSITIONS) for each in inputs
         ]
-        return self._wait(translator, sentences, waiting, limits, options)
+        size = min(
+            len(inputs) // (BATCHES_PER_WORKER * self.n_threads),
+            MAX_HYPOTHESES[self.precision] // options.width,
+        )
+        batches = make_batches(inputs, options.width, self.n_threads, max(size, MIN_BATCH))
+        # Int8 products are too small to be shared by threads.
+        if len(batches) == 1 and self.precision == "float32":
+            threads = Threads(n_workers=1, n_threads=self.n_threads)
+        else:
+            threads = Threads(n_workers=self.n_threads, n_threads=1)
+        translator = self._load(threads)
+        running = []
+        for batch in batches:
+            sources = self._to_names([inputs[i].ids for i in batch])
+            max_length = max(max_lengths[i] for i in batch)
+            running.append((batch, _begin_batch(translator, sources, max_length, options)))
+        return self._wait(translator, inputs, running, max_lengths, options)
 
     def _wait(
         self,
         translator: Any,
-        sentences: Sequence[SearchInput],
-        waiting: list[tuple[list[int], list[Any]]],
-        limits: Sequence[int],
+        inputs: Sequence[SearchInput],
+        running: Sequence[tuple[list[int], list[Any]]],
+        max_lengths: Sequence[int],
         options: TranslateOptions,
-    ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        cut: dict[int, Hypothesis] = {}  # their [EOS] has no score yet
-        again: list[int] = []
-        for batch, results in waiting:
-            for i, result in zip(batch, results, strict=True):
-                hypotheses = _read(result.result(), options, limits[i])
+    ) -> Iterator[SearchResult]:
+        """Yield results as batches end, then those that take more work."""
+        truncated: dict[int, Hypothesis] = {}  # greedy ones; their [EOS] has no score yet
+        inexact: list[int] = []
+        for batch, futures in running:
+            for i, future in zip(batch, futures, strict=True):
+                hypotheses = _read_result(future.result(), max_lengths[i], options)
                 if not hypotheses:
-                    again.append(i)
+                    inexact.append(i)
                 elif hypotheses[0].truncated:
-                    cut[i] = hypotheses[0]
+                    truncated[i] = hypotheses[0]
                 else:
                     yield i, hypotheses
-        if cut:
-            both = [
-                self._named([sentences[i].ids for i in cut]),
-                self._named([best.ids for best in cut.values()]),
-            ]
-            for (i, best), scored in zip(
-                cut.items(), translator.score_batch(*both, max_input_length=0), strict=True
-            ):
-                total, n_pieces = sum(scored.log_probs), len(scored.log_probs)
-                yield (
-                    i,
-                    [replace(best, log_prob=total, score=total / n_pieces**options.config.alpha)],
-                )
-        if again:
-            yield from zip(
-                again, self._reference().search([sentences[i] for i in again], options), strict=True
-            )
+        if truncated:
+            sources = self._to_names([inputs[i].ids for i in truncated])
+            targets = self._to_names([best.ids for best in truncated.values()])
+            scored = translator.score_batch(sources, targets, max_input_length=0)
+            for (i, best), result in zip(truncated.items(), scored, strict=True):
+                log_prob = sum(result.log_probs)
+                score = log_prob / len(result.log_probs) ** options.config.alpha
+                yield i, [replace(best, log_prob=log_prob, score=score)]
+        if inexact:
+            reference = self._setup.reference()
+            found = search_all(reference, [inputs[i] for i in inexact], options)
+            yield from zip(inexact, found, strict=True)
 
-    def _open(self, threads: tuple[int, int]) -> Any:
-        if threads not in self._loaded:
-            try:
-                self._loaded[threads] = _load(self._where, self.precision, *threads)
-            except RuntimeError:  # the cache was emptied since: the model is converted again
-                self._where = self._find()
-                self._loaded[threads] = _load(self._where, self.precision, *threads)
-        return self._loaded[threads]
+    def _convert(self) -> Path | Unsupported:
+        """Return the folder of the converted model, or why there is none. Tries once."""
+        with self._lock:
+            if self._converted is None:
+                enable_avx512()
+                try:
+                    self._converted = find_converted(self._folder, self._setup.log)
+                except (ModelError, RuntimeError, OSError, ImportError) as error:
+                    self._converted = Unsupported(str(error))
+            return self._converted
 
-    def _named(self, rows: Sequence[Sequence[int]]) -> list[list[str]]:
+    def _load(self, threads: Threads) -> Any:
+        """Return a translator with this use of threads, loaded once."""
+        converted = self._convert()
+        if isinstance(converted, Unsupported):
+            raise ModelError(converted.reason)
+        with self._lock:
+            if threads not in self._translators:
+                try:
+                    translator = _open_translator(converted, self.precision, threads)
+                except RuntimeError:  # the cache was emptied in the meantime: convert again
+                    self._converted = find_converted(self._folder, self._setup.log)
+                    translator = _open_translator(self._converted, self.precision, threads)
+                self._translators[threads] = translator
+            return self._translators[threads]
+
+    def _to_names(self, rows: Sequence[Sequence[int]]) -> list[list[str]]:
         return [[self._names[i] for i in ids] for ids in rows]
 
-    def _begin(
-        self,
-        translator: Any,
-        sentences: Sequence[SearchInput],
-        batch: list[int],
-        limits: Sequence[int],
-        options: TranslateOptions,
-    ) -> list[Any]:
-        return translator.translate_batch(
-            self._named([sentences[i].ids for i in batch]),
-            beam_size=options.width,
-            num_hypotheses=options.n_best,
-            length_penalty=options.config.alpha or NO_PENALTY,
-            max_input_length=0,
-            max_decoding_length=max(limits[i] for i in batch),
-            return_scores=True,
-            return_end_token=True,
-            asynchronous=True,
-        )
 
-
-def _read(result: Any, options: TranslateOptions, most: int) -> list[Hypothesis]:
-    """The hypotheses of a result, a greedy one cut at its maximum length; none if the reference must be asked."""
-    found = []
-    for pieces, score in zip(result.hypotheses, result.scores, strict=True):
-        ids = tuple(map(int, pieces))
-        is_whole = ids[-1] == EOS and len(ids) <= most
-        text = ids[: len(ids) - 1 if is_whole else most - 1]
-        is_special = bool(text) and min(text) < len(SPECIAL_TOKENS)
-        if not (is_whole or options.width == 1) or is_special or not math.isfinite(score):
-            return []
-        found.append(
-            Hypothesis(
-                text, score * len(ids) ** options.config.alpha, score, truncated=not is_whole
-            )
-        )
-    return found
-
-
-def _load(where: Path, precision: Precision, n_workers: int, n_threads: int) -> Any:
+def _open_translator(converted: Path, precision: Precision, threads: Threads) -> Any:
     import ctranslate2
 
-    compute = "int8_float32" if precision == "int8" else "float32"
     return ctranslate2.Translator(
-        str(where),
+        str(converted),
         device="cpu",
-        compute_type=compute,
-        inter_threads=n_workers,
-        intra_threads=n_threads,
+        compute_type="int8_float32" if precision == "int8" else "float32",
+        inter_threads=threads.n_workers,
+        intra_threads=threads.n_threads,
         max_queued_batches=-1,
     )
+
+
+def _begin_batch(
+    translator: Any, sources: list[list[str]], max_length: int, options: TranslateOptions
+) -> list[Any]:
+    """Begin to search a batch and return a future for each source."""
+    futures: list[Any] = translator.translate_batch(
+        sources,
+        beam_size=options.width,
+        num_hypotheses=options.n_best,
+        length_penalty=options.config.alpha or NO_PENALTY,
+        max_input_length=0,
+        max_decoding_length=max_length,
+        return_scores=True,
+        return_end_token=True,
+        asynchronous=True,
+    )
+    return futures
+
+
+def _read_result(result: Any, max_length: int, options: TranslateOptions) -> list[Hypothesis]:
+    """Return the hypotheses of a result, or none if the torch engine must search again.
+
+    A greedy hypothesis is cut at its maximum length, which may be less than that of the batch.
+    """
+    n_special = len(SPECIAL_TOKENS)
+    hypotheses = []
+    for names, score in zip(result.hypotheses, result.scores, strict=True):
+        ids = tuple(map(int, names))
+        has_ended = ids[-1] == EOS and len(ids) <= max_length
+        n_tokens = len(ids) - 1 if has_ended else max_length - 1
+        tokens = ids[:n_tokens]
+        has_special = min(tokens, default=n_special) < n_special
+        is_cut_in_beam = not has_ended and options.width > 1
+        if is_cut_in_beam or has_special or not math.isfinite(score):
+            return []
+        log_prob = score * len(ids) ** options.config.alpha
+        hypotheses.append(Hypothesis(tokens, log_prob, score, truncated=not has_ended))
+    return hypotheses

@@ -1,11 +1,13 @@
-"""The reference engine: search in torch, its work cut into batches and spread over the cores."""
+"""The reference engine: search in torch, in batches spread over the cores."""
 
 import copy
 import math
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,12 +16,18 @@ from torch import Tensor
 
 from transduce.data.batch import encode_source, pad
 from transduce.decode.constraints import Constraints, TermConstraint
-from transduce.decode.engines.base import SearchInput, limit, schedule
-from transduce.decode.hypotheses import Hypothesis, make_penalty
-from transduce.decode.options import Precision, TranslateOptions
+from transduce.decode.engines.base import (
+    SearchInput,
+    SearchResult,
+    Unsupported,
+    make_batches,
+    max_target_length,
+)
+from transduce.decode.hypotheses import Hypothesis, Penalty, make_penalty
+from transduce.decode.options import Precision, Sampling, TranslateOptions
 from transduce.decode.rules import begin_with, forbid, no_repeat, only_text
 from transduce.decode.sampling import sampler
-from transduce.decode.scoring import Watched
+from transduce.decode.scoring import AttentionRecorder
 from transduce.decode.search import (
     NEVER,
     Candidates,
@@ -28,8 +36,8 @@ from transduce.decode.search import (
     SearchStep,
     Select,
     Step,
+    collect,
     explore,
-    search,
     top_k,
 )
 from transduce.decode.words import Words
@@ -38,32 +46,32 @@ from transduce.model import Transformer
 from transduce.model.cache import Cache
 from transduce.text.vocabulary import PAD, Vocabulary
 
-FEW, MANY, MOST_HYPOTHESES = (
-    32,
-    96,
-    192,
-)  # of a batch: sentences with wide beams and greedily, and hypotheses between
-MORE_ENDS = 2  # times the beam, of hypotheses with terms: those that skip to their terms end first
+# Sentences of a batch: as many as make MAX_HYPOTHESES, but from MIN_BATCH to MAX_BATCH.
+MIN_BATCH = 32
+MAX_BATCH = 96
+MAX_HYPOTHESES = 192
+# With terms, search for this many times the beam: hypotheses that skip to their terms end first.
+MORE_ENDS = 2
+
+# Held by a thread while it changes torch's number of threads. `torch.set_num_threads` changes it
+# for the calling thread, and the default of every thread that has not used torch yet.
+THREAD_COUNT_LOCK = threading.Lock()
 
 
 class Caches(NamedTuple):
-    """The caches of several models that search together, and what each row attended to, if somebody watches."""
+    """The caches of the models of an ensemble, or of one model."""
 
     each: tuple[Cache, ...]
-    attention: Float[Tensor, "row source"] | None = None
 
     def select(
         self, rows: Int[Tensor, " rows"], sentences: Int[Tensor, " sentences"] | None = None
     ) -> "Caches":
-        """The caches of some rows."""
+        """Return the caches of some rows."""
         return Caches(tuple(cache.select(rows, sentences) for cache in self.each))
 
 
-def model_step(models: Sequence[Transformer], watched: Watched | None = None) -> Step[Caches]:
-    """One model, or several whose probabilities are averaged, as the step function that search takes.
-
-    If the first model is watched, the cache has what each row attended to.
-    """
+def model_step(models: Sequence[Transformer]) -> Step[Caches]:
+    """Return the step function of a model, or of several whose probabilities are averaged."""
 
     def step(ids: Int[Tensor, " row"], caches: Caches) -> tuple[Float[Tensor, "row vocab"], Caches]:
         log_probs, after = [], []
@@ -71,18 +79,20 @@ def model_step(models: Sequence[Transformer], watched: Watched | None = None) ->
             hidden, cache = model.decode(ids[:, None], cache)
             log_probs.append(torch.log_softmax(model.logits(hidden[:, 0]).float(), dim=-1).cpu())
             after.append(cache)
-        seen = watched.attention.flatten(end_dim=1) if watched is not None else None
         if len(models) == 1:
-            return log_probs[0], Caches(tuple(after), seen)
-        return torch.stack(log_probs).logsumexp(dim=0) - math.log(len(models)), Caches(
-            tuple(after), seen
-        )
+            return log_probs[0], Caches(tuple(after))
+        mean = torch.stack(log_probs).logsumexp(dim=0) - math.log(len(models))
+        return mean, Caches(tuple(after))
 
     return step
 
 
 def branch(prefix_lengths: Sequence[int]) -> Select:
-    """After the prefix the likeliest pieces, each of which then goes its own way, greedily: alternatives at a position."""
+    """Return a selection that finds alternatives at one position.
+
+    After the prefix, the likeliest tokens each start a hypothesis; from there on every hypothesis
+    is continued greedily on its own.
+    """
     lengths = torch.tensor(prefix_lengths)
 
     def select(
@@ -92,41 +102,68 @@ def branch(prefix_lengths: Sequence[int]) -> Select:
         n: int,
     ) -> Candidates:
         width = scores.shape[1]
-        here = lengths[rows.sentences[::width]] + 1 == rows.prefixes.shape[1]
-        best, piece = log_probs.max(dim=2)
+        at_fork = lengths[rows.sentences[::width]] + 1 == rows.prefixes.shape[1]
+
+        best, token = log_probs.max(dim=2)
         beam = torch.arange(width).expand(len(scores), -1)
-        alone = Candidates(
-            *(
-                torch.nn.functional.pad(each, (0, n - width))
-                for each in (beam, piece, scores + best)
-            )
-        )
-        alone.score[:, width:] = NEVER
-        fork = top_k(rows, scores, log_probs, n)
-        fork.score[:, n // 2 :] = NEVER
-        filled = Candidates(
-            *(torch.nn.functional.pad(each, (0, n - each.shape[1])) for each in fork)
-        )
-        filled.score[:, fork.score.shape[1] :] = NEVER
+        greedy = _widen(Candidates(beam, token, scores + best), n)
+
+        forked = top_k(rows, scores, log_probs, n)
+        forked.score[:, n // 2 :] = NEVER
+        forked = _widen(forked, n)
+
         return Candidates(
-            *(torch.where(here[:, None], a, b) for a, b in zip(filled, alone, strict=True))
+            *(torch.where(at_fork[:, None], a, b) for a, b in zip(forked, greedy, strict=True))
         )
 
     return select
 
 
-class Plan(NamedTuple):
-    """A batch that is ready to be searched."""
+def _widen(candidates: Candidates, n: int) -> Candidates:
+    """Add impossible candidates until each sentence has n."""
+    n_missing = n - candidates.score.shape[1]
+    beam, token, score = (torch.nn.functional.pad(each, (0, n_missing)) for each in candidates)
+    score[:, n - n_missing :] = NEVER
+    return Candidates(beam, token, score)
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """A batch with everything `explore` needs to search it."""
 
     step: Step[Caches]
-    caches: Caches
-    limits: list[int]
-    asked: dict[str, Any]  # width, select, rules and penalty
-    constraints: Constraints | None
+    cache: Caches
+    max_lengths: list[int]
+    width: int
+    select: Select
+    rules: list[Rule]
+    penalty: Penalty
+    n_ends: list[int] | None = None
+    constraints: Constraints | None = None  # if a sentence has terms
+
+    def explore(self) -> Iterator[SearchStep]:
+        """Search and yield each time step."""
+        return explore(
+            self.step,
+            self.cache,
+            self.max_lengths,
+            width=self.width,
+            select=self.select,
+            rules=self.rules,
+            penalty=self.penalty,
+            n_ends=self.n_ends,
+        )
+
+    def search(self) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each sentence, best first."""
+        found = collect(self.explore(), len(self.max_lengths))
+        if self.constraints is None:
+            return found
+        return [self.constraints.rank(i, each, self.penalty) for i, each in enumerate(found)]
 
 
 class TorchEngine:
-    """Search in torch, with one model or an ensemble: the reference, which can do everything that can be asked."""
+    """Search in torch with one model or an ensemble: the reference, which supports all options."""
 
     def __init__(
         self,
@@ -138,125 +175,132 @@ class TorchEngine:
         self.words = Words(vocabulary)
         self.precision = precision
         self.n_threads = n_threads or torch.get_num_threads()
-        bf16 = precision == "bf16"
-        self.models = (
-            [copy.deepcopy(model).to(torch.bfloat16) for model in models] if bf16 else list(models)
-        )
-        self._pool: ThreadPoolExecutor | None = None
-        # Slow to make, the same for all batches.
-        self._forbid = lru_cache(maxsize=1)(lambda phrases: forbid(phrases, self.words))
+        if precision == "bf16":
+            self.models = [copy.deepcopy(model).to(torch.bfloat16) for model in models]
+        else:
+            self.models = list(models)
+        # Slow to build, and the same for all batches.
+        self._forbid = lru_cache(maxsize=1)(partial(forbid, words=self.words))
         keep_freed_memory()
-
-    @cached_property
-    def _watched(self) -> Watched:
-        return Watched(self.models[0])
 
     def __str__(self) -> str:
         n_models = f"{len(self.models)} models together, " if len(self.models) > 1 else ""
         return f"torch, {n_models}{self.precision}, threads: {self.n_threads}"
 
-    def search(
-        self, sentences: Sequence[SearchInput], options: TranslateOptions
-    ) -> list[list[Hypothesis]]:
-        """The best hypotheses of each sentence: a batch by one thread, several batches side by side."""
-        found: list[list[Hypothesis]] = [[] for _ in sentences]
-        most = max(FEW, min(MANY, MOST_HYPOTHESES // options.width))
-        batches = schedule(sentences, options.width, self.n_threads, most)
+    def unsupported(self, options: TranslateOptions) -> Unsupported | None:
+        """Return None: all options are supported."""
+        return None
+
+    def begin(
+        self, inputs: Sequence[SearchInput], options: TranslateOptions
+    ) -> Iterator[SearchResult]:
+        """Search when the first result is requested: torch would compete with the caller for cores.
+
+        A single batch is searched by all threads together, several batches by one thread each.
+        """
+        max_size = max(MIN_BATCH, min(MAX_BATCH, MAX_HYPOTHESES // options.width))
+        batches = make_batches(inputs, options.width, self.n_threads, max_size)
 
         def work(batch: list[int]) -> list[list[Hypothesis]]:
             with torch.inference_mode():
-                plan = self.plan([sentences[i] for i in batch], options)
-                hypotheses = search(plan.step, plan.caches, plan.limits, **plan.asked)
-            if plan.constraints is None:
-                return hypotheses
-            return [
-                plan.constraints.rank(i, each, make_penalty(options.config))
-                for i, each in enumerate(hypotheses)
-            ]
+                return self.plan([inputs[i] for i in batch], options).search()
 
-        for batch, hypotheses in zip(batches, self._map(work, batches), strict=True):
-            for i, best in zip(batch, hypotheses, strict=True):
-                found[i] = best
-        return found
+        for batch, found in zip(batches, self._map(work, batches), strict=True):
+            yield from zip(batch, found, strict=True)
 
-    def begin(
-        self, sentences: Sequence[SearchInput], options: TranslateOptions
-    ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """The same by number. It begins when the first is asked for: torch has no cores to spare for work on text."""
-        yield from enumerate(self.search(sentences, options))
-
-    def stream(self, sentence: SearchInput, options: TranslateOptions) -> Iterator[SearchStep]:
-        """The search for one sentence, time step by time step."""
+    def stream(self, search_input: SearchInput, options: TranslateOptions) -> Iterator[SearchStep]:
+        """Search for one sentence and yield each time step."""
         with torch.inference_mode():
-            plan = self.plan([sentence], options)
-            moments = explore(plan.step, plan.caches, plan.limits, **plan.asked)
+            steps = self.plan([search_input], options).explore()
         while True:
-            with torch.inference_mode():  # not while somebody else's code runs
-                moment = next(moments, None)
-            if moment is None:
+            with torch.inference_mode():  # not while the caller's code runs
+                step = next(steps, None)
+            if step is None:
                 return
-            yield moment
+            yield step
 
-    def plan(self, sentences: Sequence[SearchInput], options: TranslateOptions) -> Plan:
-        """A batch as `search` takes it, with the rules and the selection that were asked for."""
-        source = pad([encode_source(sentence.ids) for sentence in sentences])
-        limits = [
-            min(limit(sentence, options, model.config) for model in self.models)
-            for sentence in sentences
+    def plan(self, inputs: Sequence[SearchInput], options: TranslateOptions) -> SearchPlan:
+        """Encode a batch, and choose the rules and the selection that the options require."""
+        source = pad([encode_source(each.ids) for each in inputs])
+        max_lengths = [
+            min(max_target_length(each, options, model.config) for model in self.models)
+            for each in inputs
         ]
+        models = self.models
         rules: list[Rule] = [only_text]
         select: Select = top_k
-        watched = constraints = n_ends = None
+        constraints = n_ends = None
+
         if options.no_repeat:
             rules.append(no_repeat(options.no_repeat))
         if options.forbid:
             rules.append(self._forbid(options.forbid))
-        if any(sentence.terms for sentence in sentences):
-            demands = [
-                TermConstraint(sentence.terms, self.words) if sentence.terms else None
-                for sentence in sentences
+        if any(each.terms for each in inputs):
+            recorder = self._recorder
+            models = [recorder.model, *self.models[1:]]
+            terms = [
+                TermConstraint(each.terms, self.words) if each.terms else None for each in inputs
             ]
-            constraints = Constraints(demands, limits)
+            constraints = Constraints(terms, max_lengths, lambda: recorder.row_attention)
             rules.append(constraints.rule)
             select = constraints.select
-            watched = self._watched
-            n_ends = [options.width * (MORE_ENDS if demand else 1) for demand in demands]
-        if any(sentence.prefix for sentence in sentences):
-            rules = [begin_with([sentence.prefix for sentence in sentences], rules)]
+            n_ends = [options.width * (MORE_ENDS if each else 1) for each in terms]
+        if any(each.prefix for each in inputs):
+            rules = [begin_with([each.prefix for each in inputs], rules)]
         if options.alternatives:
-            select = branch([len(sentence.prefix) for sentence in sentences])
-        if (drawing := options.sampling) is not None:
-            seeds = [
-                (drawing.seed, drawing.first + sentence.number, sentence.part)
-                for sentence in sentences
-            ]
-            generators = [np.random.default_rng(seed) for seed in seeds]
-            select = sampler(generators, drawing.temperature, drawing.top_k, drawing.top_p)
-        asked: dict[str, Any] = {
-            "width": options.width,
-            "select": select,
-            "rules": rules,
-            "n_ends": n_ends,
-        }
-        asked["penalty"] = make_penalty(options.config)
-        models = [watched.model, *self.models[1:]] if watched else self.models
-        caches = Caches(tuple(model.start(source, source != PAD).contiguous() for model in models))
-        return Plan(model_step(models, watched), caches, limits, asked, constraints)
+            select = branch([len(each.prefix) for each in inputs])
+        if options.sampling is not None:
+            select = _make_sampler(options.sampling, inputs)
+
+        caches = [model.start(source, source != PAD).contiguous() for model in models]
+        return SearchPlan(
+            step=model_step(models),
+            cache=Caches(tuple(caches)),
+            max_lengths=max_lengths,
+            width=options.width,
+            select=select,
+            rules=rules,
+            penalty=make_penalty(options.config),
+            n_ends=n_ends,
+            constraints=constraints,
+        )
+
+    @cached_property
+    def _recorder(self) -> AttentionRecorder:
+        return AttentionRecorder(self.models[0])
+
+    @cached_property
+    def _workers(self) -> ThreadPoolExecutor:
+        """Threads that search one batch each. All are started here, to set their thread count."""
+        barrier = threading.Barrier(self.n_threads + 1)
+        pool = ThreadPoolExecutor(self.n_threads, initializer=torch.set_num_threads, initargs=(1,))
+        for _ in range(self.n_threads):
+            pool.submit(barrier.wait)
+        barrier.wait()
+        return pool
 
     def _map(
         self, work: Callable[[list[int]], list[list[Hypothesis]]], batches: list[list[int]]
     ) -> list[list[list[Hypothesis]]]:
-        before = (
-            torch.get_num_threads()
-        )  # a thread that sets its number sets that of threads to come, too
-        try:
-            if len(batches) == 1 or self.n_threads == 1:
-                torch.set_num_threads(self.n_threads)
-                return [work(batch) for batch in batches]
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(
-                    self.n_threads, initializer=lambda: torch.set_num_threads(1)
-                )
-            return list(self._pool.map(work, batches))
-        finally:
-            torch.set_num_threads(before)
+        """Apply `work` to each batch. Safe to call from several threads at once.
+
+        Single batches wait for each other: each uses all threads.
+        """
+        with THREAD_COUNT_LOCK:
+            before = torch.get_num_threads()
+            try:
+                if len(batches) == 1 or self.n_threads == 1:
+                    torch.set_num_threads(self.n_threads)
+                    return [work(batch) for batch in batches]
+                workers = self._workers
+            finally:
+                torch.set_num_threads(before)
+        return list(workers.map(work, batches))
+
+
+def _make_sampler(sampling: Sampling, inputs: Sequence[SearchInput]) -> Select:
+    generators = [
+        np.random.default_rng((sampling.seed, sampling.first + each.text_number, each.part_number))
+        for each in inputs
+    ]
+    return sampler(generators, sampling.temperature, sampling.top_k, sampling.top_p)
