@@ -58,7 +58,10 @@ def text(lines: list[str], end: str = "\n") -> str:
 
 @pytest.fixture
 def transduce(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """Run a command in this process: its exit code, stdout and stderr. A traceback, or an exit code of a bug, is never right."""
+    """Run a command in this process: its exit code, stdout and stderr.
+
+    A traceback or the exit code of a bug fails the test.
+    """
 
     def run(*arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
         files.spool_stdin.cache_clear()
@@ -195,7 +198,7 @@ def test_32_blank_pairs_are_left_out_and_counted_and_blank_lines_stay_blank(
     arguments = both(text([*SOURCES, *blank]), text([*TARGETS, *blank[:3], "", "parola"]))
     code, err = train(*arguments)
     assert code == 0
-    assert "corpus: 60 pairs, 5 left out (blank on a side)" in err
+    assert "corpus: 60 pairs, 5 dropped (blank on one side)" in err
     assert (
         "blank                        4" in transduce("doctor", *arguments)[1]
     )  # a control character is there to be seen
@@ -505,7 +508,10 @@ def test_40_direction_marks_stay_in_the_text_and_cannot_turn_our_messages_round(
         "translate", "--json", "--max-length", 9, stdin=f"{source}\n".encode()
     )
     assert (code, json.loads(out)["source"]) == (0, source)
-    assert "mistranslated: U+202E, U+202C, U+2067, שלום, U+2069\n" in err
+    assert (
+        "words not seen in training (translation may be wrong): U+202E, U+202C, U+2067, שלום, U+2069\n"
+        in err
+    )
 
 
 # 41: NFC, NFD
@@ -545,7 +551,7 @@ def test_41_composed_and_decomposed_text_are_the_same(
         ),
         ("愛" * 350_000, "a run without spaces, too long for the model, was copied"),
         (" " * 1_000_000 + "I love you", ""),
-        ("x" * (files.LONGEST_LINE + 3_000_000), "longer than 16 MB: only its beginning was read"),
+        ("x" * (files.LONGEST_LINE + 3_000_000), "longer than 16 MB; only its beginning was read"),
     ],
     ids=["sentences", "no spaces", "marks", "no Latin letters", "blanks first", "20 MB"],
 )
@@ -556,8 +562,12 @@ def test_42_an_endless_line_is_translated_in_parts_or_copied_and_said_so(
     code, out, err = transduce("translate", "--beam", 1, stdin=stdin.encode())
     lines = out.split("\n")
     assert (code, len(lines), lines[0], lines[2]) == (0, 4, "Ti amo", "Dormiamo")
-    assert f"line 2: {doubt}\n" in err if doubt else line_messages(err) == []
-    assert doubt or lines[1].replace("Maria ama il gatto? ", "").strip() in ("", "Ti amo")
+    if doubt:
+        assert f"line 2: {doubt}\n" in err
+    else:
+        assert line_messages(err) == []
+        rest = lines[1].replace("Maria ama il gatto? ", "").strip()
+        assert rest[:100] in ("", "Ti amo")  # short, for the message of a failure
     assert len(err) < 2000
 
 
@@ -603,7 +613,7 @@ def test_43_pairs_that_are_too_long_are_left_out_and_counted(train: Train, both:
     code, err = train(*both(*GOOD), "--set", "text.kind=char", "--set", "data.max_length=4")
     assert (
         code,
-        "none of the pairs has 4 pieces or fewer: set a larger data.max_length" in err,
+        "none of the pairs has 4 tokens or fewer; set a larger data.max_length" in err,
     ) == (65, True)
 
 
@@ -664,7 +674,7 @@ def test_45_a_vocabulary_nobody_asked_for_is_made_smaller_and_said_so(
 ) -> None:
     code, err = train(*both(*GOOD))
     assert code == 0
-    assert "the vocabulary has all the pieces this text gives (2,000 would suit its size)" in err
+    assert "vocabulary: the text yields fewer than 2,000 tokens" in err
 
 
 # 46: characters never seen
@@ -782,7 +792,10 @@ def test_48_closed_streams_are_empty_ones_and_messages_never_become_data(
 ) -> None:
     command = f'"$0" -m transduce translate --beam 1 --max-length 3 {closed}'
     done = subprocess.run(
-        ["sh", "-c", command, sys.executable], input=b"I love zebras\n", capture_output=True
+        ["sh", "-c", command, sys.executable],
+        input=b"I love zebras\n",
+        capture_output=True,
+        timeout=200,
     )
     assert (done.returncode, done.stdout.count(b"\n")) == (0, n_lines)
     assert all(line.startswith(b"transduce: ") for line in done.stderr.splitlines())
