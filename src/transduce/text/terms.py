@@ -26,8 +26,9 @@ COMBINING_MARKS = "".join(
     if unicodedata.category(character)[0] == "M" and not UNSPACED_CHARACTER.match(character)
 )
 # A word with its combining marks, a character of an unspaced script, or a punctuation mark.
+# Possessive repetition (++) keeps no state to backtrack: a word of 16 MB needs no extra memory.
 PHRASE_WORD = re.compile(
-    rf"[{UNSPACED_SCRIPTS}]|(?:[^\W{UNSPACED_SCRIPTS}]|[{COMBINING_MARKS}])+|[^\w\s]"
+    rf"[{UNSPACED_SCRIPTS}]|(?:[^\W{UNSPACED_SCRIPTS}]++|[{COMBINING_MARKS}]++)++|[^\w\s]"
 )
 PROTECTED = re.compile(
     r"""(?x)
