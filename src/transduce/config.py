@@ -212,12 +212,13 @@ class Config(Section):
         if text.dropout and (text.kind != "bpe" or model.kind != "encoder-decoder"):
             raise ValueError(
                 f"text.dropout is {text.dropout}, but text.kind is '{text.kind}' and model.kind is "
-                f"'{model.kind}'; BPE-dropout needs text.kind 'bpe' and model.kind 'encoder-decoder'"
+                f"'{model.kind}'; BPE-dropout needs text.kind 'bpe' and "
+                "model.kind 'encoder-decoder'"
             )
         if train.consistency and not model.dropout:
             raise ValueError(
-                f"train.consistency is {train.consistency} and model.dropout is 0: without dropout both "
-                "passes are identical; set model.dropout=0.1 or train.consistency=0"
+                f"train.consistency is {train.consistency} and model.dropout is 0: "
+                "without dropout both passes are identical; set model.dropout=0.1 or train.consistency=0"
             )
         if train.better_by == "bleu" and model.kind == "decoder-only":
             raise ValueError(
@@ -291,7 +292,7 @@ def read_toml(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def to_toml(config: Config) -> str:
-    """Return all settings as TOML with their descriptions; those that are None are commented out."""
+    """Return all settings as TOML with their descriptions; unset ones are commented out."""
     lines: list[str] = []
     for section, values in config.model_dump().items():
         lines.append(f"[{section}]")

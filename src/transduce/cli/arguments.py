@@ -16,7 +16,12 @@ FileOption = partial(Option, metavar="FILE")
 # Model and search
 ModelPath = Annotated[
     Path | None,
-    Option("-m", "--model", help="Model folder or run folder. Default: the built-in en-it model."),
+    Option(
+        "-m",
+        "--model",
+        metavar="MODEL",
+        help="Model folder or run folder. Default: the built-in en-it model.",
+    ),
 ]
 BeamSize = Annotated[
     int | None, Option(help="Beam size; 1 is greedy search. Default: the model's own.")

@@ -27,7 +27,8 @@ STYLES = ("green", "yellow", "dim", "red")  # of the verdicts, in their order
 
 def claims(
     names: Annotated[
-        list[str] | None, Argument(help="Claims to test. Default: list all claims.")
+        list[str] | None,
+        Argument(metavar="NAME", help="Claims to test. Default: list all claims."),
     ] = None,
     model: ModelPath = None,
     fast: Annotated[

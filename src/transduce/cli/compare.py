@@ -35,7 +35,7 @@ def compare(
         FileOption(help="Source side of the training text, for scores by rare words and overlap."),
     ] = None,
     train_target: Annotated[
-        Path | None, FileOption(help="Target side of the training text, for the same.")
+        Path | None, FileOption(help="Target side of the training text, used like --train-source.")
     ] = None,
     rare: Annotated[
         int, Option(min=0, help="A word is rare if the training text has it at most this often.")

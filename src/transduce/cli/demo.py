@@ -16,7 +16,7 @@ def demo(
     ] = False,
     keep: Annotated[Path | None, Option(metavar="DIR", help="Keep the run in DIR.")] = None,
 ) -> None:
-    """Train an English-Italian translator here and now, score it and show how it works.
+    """Train an English-Italian translator on this machine, score it and show how it works.
 
     Takes a minute or two.
     """

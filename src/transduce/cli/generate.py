@@ -12,9 +12,12 @@ from transduce.errors import UsageError
 
 
 def generate(
-    prompt: Annotated[str, Argument(help="Text to continue. Default: start a new text.")] = "",
+    prompt: Annotated[
+        str, Argument(metavar="PROMPT", help="Text to continue. Default: start a new text.")
+    ] = "",
     model: Annotated[
-        Path | None, Option("-m", "--model", help="Model trained with train --text.")
+        Path | None,
+        Option("-m", "--model", metavar="MODEL", help="Model trained with train --text."),
     ] = None,
     tokens: Annotated[int, Option(min=1, help="Maximum number of tokens to write.")] = 200,
     temperature: Annotated[

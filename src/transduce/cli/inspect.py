@@ -26,7 +26,10 @@ SVG_WIDTH = 100
 
 
 def inspect(
-    text: Annotated[str, Argument(help="Text to translate, or to continue with a language model.")],
+    text: Annotated[
+        str,
+        Argument(metavar="TEXT", help="Text to translate, or to continue with a language model."),
+    ],
     model: ModelPath = None,
     view: Annotated[
         list[str] | None,
@@ -37,7 +40,7 @@ def inspect(
     ] = None,
     layer: Annotated[int | None, Option(help="Layer to show, from 0.")] = None,
     head: Annotated[int | None, Option(help="Attention head to show, from 0.")] = None,
-    step: Annotated[int | None, Option(help="Time step to show, from 1.")] = None,
+    step: Annotated[int | None, Option(help="Decoding step to show, from 1.")] = None,
     kind: Annotated[
         Literal["self", "cross", "enc"] | None,
         Option(help="Attention to show: decoder self, decoder cross, or encoder."),

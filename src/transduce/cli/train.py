@@ -31,7 +31,9 @@ def train(
     run: Annotated[
         Path,
         Argument(
-            help="Folder for settings, metrics, checkpoints and the model.", show_default=False
+            metavar="RUN",
+            help="Folder for settings, metrics, checkpoints and the model.",
+            show_default=False,
         ),
     ],
     source: SourceFiles = None,

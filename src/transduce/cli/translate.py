@@ -45,6 +45,7 @@ def translate(
         Option(
             "-m",
             "--model",
+            metavar="MODEL",
             help="Model folder or run folder; repeat for an ensemble. "
             "Default: the built-in en-it model.",
         ),
