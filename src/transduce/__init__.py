@@ -47,7 +47,7 @@ __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for (PEP 562), so that `import transduce` is quick."""
+    """Import a public name on first access (PEP 562), so that `import transduce` is fast."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name in ("model", "text", "errors"):
