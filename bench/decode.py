@@ -1,14 +1,18 @@
-"""Translating: ours beside Hugging Face generate and CTranslate2 driven directly, the same model and sentences, interleaved.
+"""Translation speed: transduce, Hugging Face generate and CTranslate2 with the same model.
 
     python bench/decode.py --data DIR [--only small-32-beam4] [--rounds 5]
 
-DIR holds train.en.gz, train.de.gz and test_2016_flickr.en.gz; without it generated sentences are used. A part is a shape, a
-batch size and a search. With batch 1 each sentence is a call of its own, with batch 32 all sentences are one call:
-Hugging Face works on 32 at a time, ours cuts batches as it always does; text in, text out. Every side is a process of
-its own that translates all sentences when it is told to, so all of them meet the same noise, round by round, and the peak of
-memory is its own. Speed is counted in target pieces of each side's own best hypotheses, [EOS] included. CTranslate2 driven
-directly is tried with 2 workers of 1 thread and with 1 of 2, each with batches of 32, 48, 96 and 240, and only the fastest
-is measured. A JSON line per measurement and one per bar.
+DIR contains train.en.gz, train.de.gz and test_2016_flickr.en.gz; without it, sentences are
+generated. A part is a shape, a batch size and a search. With batch 1 each sentence is one call.
+With batch 32 all sentences are one call: Hugging Face gets 32 at a time, transduce makes its own
+batches. Text in, text out.
+
+Every side is a process of its own that translates all sentences on request. So all sides see the
+same noise, round by round, and each has its own peak of memory. Speed is counted in target tokens
+of each side's own best hypotheses, [EOS] included. CTranslate2 is tried with 2 workers of 1 thread
+and with 1 of 2, each with batches of 32, 48, 96 and 240; only the fastest is measured.
+
+Prints a JSON line per measurement and one per bar.
 """
 
 import argparse
@@ -112,15 +116,19 @@ def learn_vocabulary(lines: list[str], size: int) -> Any:
 
 
 def fit_end(model: Any, sources: Sequence[Sequence[int]]) -> None:
-    """Make a model of random weights end its translations after about END pieces, some earlier and some later.
+    """Make a model of random weights end its translations after about END tokens.
 
-    With random weights [EOS] is a piece among thousands: every translation would run into its limit, and what makes a search slow
-    or fast would not be measured: hypotheses that end, rows that are dropped, sentences of unequal length. Whether [EOS] wins is
-    a dot product with its row of the embedding, so that row is fitted by least squares on the decoder's vectors: below
-    the best of the other pieces at first, rising, equal to it at END. Random weights like to repeat a piece, so the targets it is
-    fitted on do that too, from never to always. Pieces are drawn smaller than the positions they are added to, or the vectors
-    would say too little about the place. And because [EOS] ends the sources too, a new row changes the vectors: therefore more
-    than once. The other special pieces, which no trained model writes, get a row of zeros, which never wins.
+    With random weights [EOS] is one token among thousands: every translation would reach its
+    maximum length. Then the bench would not measure what makes a search slow or fast: hypotheses
+    that end, rows that are dropped, sentences of unequal length.
+
+    Whether [EOS] wins is a dot product with its row of the embedding. That row is fitted by least
+    squares on the decoder's vectors: below the best of the other tokens at first, rising, and
+    equal to it at END. Random weights tend to repeat a token, so the targets it is fitted on do
+    that too, from never to always. Tokens are drawn smaller than the positions they are added to,
+    or the vectors would contain too little about the position. [EOS] ends the sources too, so a
+    new row changes the vectors; therefore it is fitted more than once. The other special tokens,
+    which no trained model writes, get a row of zeros, which never wins.
     """
     import torch
 
@@ -154,7 +162,7 @@ def fit_end(model: Any, sources: Sequence[Sequence[int]]) -> None:
 
 
 def make_model(shape: str, lines: list[str], sentences: list[str], folder: Path) -> None:
-    """One model in the form of each side: no process pays for a conversion, neither in time nor in memory."""
+    """Save one model in the format of each side, so that no process has to convert it."""
     import torch
     import transformers
 
@@ -191,15 +199,15 @@ def ours(folder: Path, beam: int, engine: Any, precision: Any) -> Translate:
     from transduce.decode.options import TranslateOptions
 
     translator = load_translator(folder / "model", engine=engine, precision=precision)
-    chosen, why_not = translator.engine(TranslateOptions(translator.settings(beam)))
-    assert why_not is None, why_not
+    chosen, declined = translator.engine(TranslateOptions(translator.settings(beam)))
+    assert declined is None, declined
     begin, counts = chosen.begin, [0]
 
     def count(each: tuple[int, Any]) -> tuple[int, Any]:
         counts[0] += len(each[1][0].ids) + (not each[1][0].truncated)
         return each
 
-    # The pieces are counted where the engine gives them, because a translation shows them only with its details.
+    # Count tokens where the engine returns them: a translation has them only with details.
     chosen.begin = lambda *arguments: map(count, begin(*arguments))  # type: ignore[method-assign]
 
     def translate(texts: list[str]) -> Output:
@@ -212,7 +220,7 @@ def ours(folder: Path, beam: int, engine: Any, precision: Any) -> Translate:
 def sorted_by_length(
     vocabulary: Any, search: Callable[[list[list[int]]], list[list[int]]], most: int | None = None
 ) -> Translate:
-    """What stands around a search of pieces, as everybody writes it: like lengths together, at most so many in a batch."""
+    """Translate texts with a search over tokens: sort by length, make batches of at most `most`."""
 
     def translate(texts: list[str]) -> Output:
         sources = vocabulary.encode_batch(texts)
@@ -311,7 +319,10 @@ def peak_memory() -> int:
 
 
 def serve(side: str, part: str, folder: Path) -> None:
-    """One side: translate as many sentences as each line says; answer with seconds, pieces, memory and the translations."""
+    """Run one side: each line of stdin is a number of sentences to translate.
+
+    The answer has seconds, tokens, memory and the translations.
+    """
     _, batch, how = PARTS[part]
     beam = BEAMS[how]
     if side.startswith("ours"):
@@ -388,7 +399,7 @@ class Side:
 
 
 def fastest(name: str, part: str, folder: Path) -> Side:
-    """CTranslate2 driven directly, in the fastest of the ways to use the cores; the other processes are ended."""
+    """Return CTranslate2 with the fastest use of the cores; end the other processes."""
     _, batch, _ = PARTS[part]
     sides = [Side(f"{name} {way}", part, folder) for way in WAYS[batch]]
     for side in sides:

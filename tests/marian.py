@@ -1,4 +1,4 @@
-"""A model as Hugging Face's MarianMTModel holds it: settings and weights by their names there. For tests and benches."""
+"""Convert a model to Hugging Face's MarianMTModel: settings and weights. For tests and benches."""
 
 from typing import Any
 
@@ -12,11 +12,12 @@ from transduce.text.vocabulary import EOS, PAD, SOS
 
 
 def to_marian(model: Transformer) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The arguments of MarianConfig, and the weights for `load_state_dict` (its position tables are its own).
+    """Return the arguments of MarianConfig, and the weights for `load_state_dict`.
 
-    Marian has all sines first and then all cosines, where the paper has them in turns: the d_model axis of every weight is put
-    into that order, which changes no result. Its attention has biases, which are zero here.
-    Its LayerNorm has an epsilon of 1e-5, which its settings cannot change; ours is 1e-6.
+    The position tables are Marian's own: all sines, then all cosines, where the paper interleaves
+    them. The d_model axis of every weight is permuted accordingly, which changes no result.
+    Marian's attention has biases, which are zero here. The epsilon of its LayerNorm is 1e-5, which
+    its settings cannot change; ours is 1e-6.
     """
     config = model.config
     assert config.norm == "post"
@@ -79,12 +80,12 @@ def _attention(attention: MultiHeadAttention, name: str, order: Tensor) -> dict[
 
 
 def _ordered(module: Any, name: str, order: Tensor) -> dict[str, Tensor]:
-    """Weight and bias of a module whose output is d_model wide."""
+    """Return weight and bias of a module whose output has d_model components."""
     return {f"{name}.{part}": getattr(module, part).detach()[order] for part in ("weight", "bias")}
 
 
 def marian_of(model: Transformer, max_positions: int = 512) -> Any:
-    """The same model as a MarianMTModel."""
+    """Return the same model as a MarianMTModel."""
     from transformers import MarianConfig, MarianMTModel
 
     settings, weights = to_marian(model)

@@ -1,4 +1,4 @@
-"""Which source words a target word came from: by hand, and against the alignment that the grammar knows."""
+"""Word alignment: by hand, and against the alignment that the grammar gives."""
 
 import pytest
 import torch
@@ -30,7 +30,7 @@ def test_the_pieces_of_a_text_belong_to_its_words_as_split_counts_them(
 
 
 def hand_made(vocabulary: Vocabulary, rows: list[list[float]]) -> list[tuple[int, int]]:
-    """Two words on either side: `rows` says how much each target word attends to each source word, and to [EOS]."""
+    """Two words on either side; `rows` is the attention of each target word, [EOS] last."""
     source, target = vocabulary.encode("the cat"), vocabulary.encode("il gatto")
     from_words, to_words = word_indices(source, vocabulary), word_indices(target, vocabulary)
     attention = torch.tensor(

@@ -1,8 +1,8 @@
-"""Terms that must be written and words that must not: against brute force on hand-made tables, and with the built-in model."""
+"""Required terms and forbidden phrases: against brute force, and with the built-in model."""
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import pytest
@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from transduce.config import DecodeConfig
 from transduce.decode.constraints import Constraints, TermConstraint, allocate
-from transduce.decode.engines.base import SearchInput, search_all
+from transduce.decode.engines.base import search_all
 from transduce.decode.hypotheses import Hypothesis, power_penalty
 from transduce.decode.load import load
 from transduce.decode.options import TranslateOptions
 from transduce.decode.search import NEVER, search
+from transduce.decode.segmentation import Segmenter
 from transduce.decode.translator import Translator
 from transduce.decode.words import RequiredTerm, Words
 from transduce.evaluation import metrics as evaluate
@@ -222,13 +223,14 @@ def test_two_terms_a_sentence_are_all_met_and_bleu_is_not_lower(translator: Tran
     glossaries = [
         terms_of(2, chance, pair.source, pair.target, pair.alignment) for pair in HELD_OUT
     ]
-    sentences = [
-        SearchInput(
-            tuple(translator.source_vocabulary.encode(source)),
-            terms=translator._spell(source, list(glossary.find(source)), how) if glossary else (),
+    sentences = []
+    for source, glossary in zip(SOURCES, glossaries, strict=True):
+        [prepared] = Segmenter(translator.folders).prepare(
+            [source], replace(how, glossary=glossary)
         )
-        for source, glossary in zip(SOURCES, glossaries, strict=True)
-    ]
+        [part] = prepared.parts
+        assert part.search_input is not None
+        sentences.append(part.search_input)
     assert sum(len(sentence.terms) for sentence in sentences) > 800
     found = [
         translator.target_vocabulary.decode(hypotheses[0].ids)
@@ -305,7 +307,7 @@ def test_a_term_that_holds_a_forbidden_word_is_reported(translator: Translator) 
 def test_a_forbidden_phrase_is_never_written_however_it_is_spelled(
     translator: Translator, data: st.DataObject
 ) -> None:
-    """Phrases that the model would write, of one word to three, in some case or other; for 8 sentences at once."""
+    """Phrases of one to three words that the model would write, in any case; up to 8 at once."""
     some = data.draw(st.lists(st.sampled_from(HELD_OUT), min_size=1, max_size=8))
     phrases = []
     for pair in some:

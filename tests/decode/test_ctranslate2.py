@@ -1,4 +1,4 @@
-"""The CTranslate2 engine: converted once and checked, never into the model folder, and honest about what it cannot do."""
+"""The CTranslate2 engine: conversion into the cache, parity check, unsupported options."""
 
 import copy
 import gc
@@ -122,7 +122,7 @@ def test_other_weights_are_another_folder(
 
 
 @pytest.mark.parametrize("size", [0, 1000])
-def test_a_damaged_cache_is_converted_again_with_a_word(
+def test_a_damaged_cache_entry_is_reported_and_converted_again(
     cache: Path, small: Path, conversions: list[Path], size: int
 ) -> None:
     open_fast(small, [])
@@ -158,7 +158,7 @@ def test_a_conversion_that_was_interrupted_is_made_anew(
     assert (where / "parity.json").is_file()
 
 
-def test_a_cache_that_cannot_be_written_serves_this_time_with_a_word(
+def test_a_cache_that_cannot_be_written_is_reported_and_a_temporary_folder_is_used(
     cache: Path, small: Path, conversions: list[Path]
 ) -> None:
     cache.write_text("a file where a folder is wanted")
@@ -188,7 +188,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_cache, "convert", wrong)
 
 
-def test_a_conversion_that_gives_other_numbers_is_not_used_and_the_reason_is_told(
+def test_a_conversion_that_fails_the_parity_check_is_not_used_and_reported(
     cache: Path, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spoil(monkeypatch)
@@ -230,7 +230,7 @@ def make_options(**asked: Any) -> TranslateOptions:
         ({"prefix": "Il"}, "CTranslate2 does not support forced prefixes"),
     ],
 )
-def test_what_ctranslate2_cannot_do_is_done_by_torch_and_told_or_refused(
+def test_unsupported_options_are_left_to_torch_or_refused(
     asked: dict[str, Any], reason: str
 ) -> None:
     folder = load_model(BUILTIN)
@@ -244,7 +244,7 @@ def test_what_ctranslate2_cannot_do_is_done_by_torch_and_told_or_refused(
         Translator(folder, engine="ctranslate2").engine(make_options(**asked))
 
 
-def test_models_that_ctranslate2_cannot_take_are_named(
+def test_unsupported_models_have_a_reason(
     untrained_folder: ModelFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folder = load_model(BUILTIN)
@@ -285,14 +285,14 @@ def test_int8_translates_nearly_as_float32_does() -> None:
     assert sum(a.text == b.text for a, b in zip(found, exact, strict=True)) >= 95
 
 
-def test_int8_is_not_swapped_for_something_else() -> None:
+def test_int8_is_never_replaced_by_another_precision() -> None:
     with pytest.raises(
         UsageError, match="the torch engine does not support int8; omit --engine or --precision"
     ):
         Translator(load_model(BUILTIN), engine="torch", precision="int8")
     with pytest.raises(
         UsageError,
-        match="CTranslate2 does not support alternatives at a position; omit --engine and --precision",
+        match="CTranslate2 does not support alternatives at a position; omit --engine and",
     ):
         Translator(load_model(BUILTIN), precision="int8", engine="auto").translate(
             ["I love you"], alternatives=2
@@ -300,7 +300,7 @@ def test_int8_is_not_swapped_for_something_else() -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_a_translation_that_reached_its_maximum_length_is_the_references(
+def test_a_translation_cut_at_its_maximum_length_equals_that_of_torch(
     monkeypatch: pytest.MonkeyPatch, beam: int
 ) -> None:
     folder = load_model(BUILTIN)
@@ -325,8 +325,11 @@ def test_a_translation_that_reached_its_maximum_length_is_the_references(
     assert [t.score for t in cut] == pytest.approx([t.score for t in wanted], abs=1e-4)
 
 
-def test_what_ctranslate2_does_is_done_without_torch(tmp_path: Path) -> None:
-    program = "import sys, transduce; print(transduce.load().translate(['I love you'])[0].text, 'torch' in sys.modules)"
+def test_ctranslate2_works_without_importing_torch(tmp_path: Path) -> None:
+    program = (
+        "import sys, transduce; text = transduce.load().translate(['I love you'])[0].text;"
+        "print(text, 'torch' in sys.modules)"
+    )
     first, second = (
         subprocess.run(
             [sys.executable, "-c", program],
@@ -346,7 +349,7 @@ def test_what_ctranslate2_does_is_done_without_torch(tmp_path: Path) -> None:
 def test_opening_a_model_does_not_load_torchs_compiler() -> None:
     """It takes seconds, and drawing random numbers for a model without memory loads it."""
     program = (
-        "import sys; from transduce.decode.load import load; load(engine='torch').translate(['I love you']);"
+        "import sys, transduce; transduce.load(engine='torch').translate(['I love you']);"
         "print('torch' in sys.modules, 'torch._dynamo' in sys.modules)"
     )
     said = subprocess.run(
@@ -379,7 +382,7 @@ def test_both_engines_rank_by_the_same_penalty(alpha: float) -> None:
         (None, None, None),
     ],
 )
-def test_wide_kernels_are_asked_for_where_they_pay_and_never_against_the_user(
+def test_avx512_is_enabled_where_it_is_faster_and_never_against_the_user(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     flags: str | None,
@@ -395,7 +398,7 @@ def test_wide_kernels_are_asked_for_where_they_pay_and_never_against_the_user(
     assert os.environ.get("CT2_FORCE_CPU_ISA") == asked
 
 
-def test_ctranslate2_hears_which_kernels_are_wanted() -> None:
+def test_ctranslate2_uses_the_kernels_that_were_chosen() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "CT2_FORCE_CPU_ISA"}
     environment["CT2_VERBOSE"] = "1"
     program = (

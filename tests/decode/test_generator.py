@@ -38,7 +38,7 @@ def make(window: int = 13, positions: str = "sinusoidal") -> Generator:
 
 
 def slow(generator: Generator, prompt: str, tokens: int) -> list[int]:
-    """The text's own words: read the window, write the best piece, drop the first when the window is full. No cache."""
+    """Greedy generation without a cache: read the window, append, drop the first if it is full."""
     read = generator.vocabulary.encode(prompt) or [SOS]
     written: list[int] = []
     with torch.inference_mode():

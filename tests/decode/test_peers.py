@@ -1,6 +1,6 @@
-"""Other programs on the same weights: Hugging Face's `generate` and CTranslate2 find what our search finds.
+"""Hugging Face's `generate` and CTranslate2 find what our search finds, with the same weights.
 
-Where two outputs differ it must be a tie: both are given the same score, by one and the same computation, within 1e-4.
+Where two outputs differ it must be a tie: scored in the same way, they differ by at most 1e-4.
 """
 
 from pathlib import Path
@@ -52,7 +52,7 @@ def random_model(**shape: Any) -> Transformer:
 
 
 def teach_to_end(model: Transformer, sources: list[Ids], about: int) -> None:
-    """Fit the row of [EOS] so that it wins after about so many pieces: random weights alone never end a sentence."""
+    """Fit the row of [EOS] so that it wins after `about` tokens: random weights never do."""
     source = pad([encode_source(ids) for ids in sources])
     target = torch.randint(4, SHAPE["vocab_size"], (len(sources), 3 * about))
     target[:, 0] = SOS
@@ -142,7 +142,7 @@ def test_ctranslate2_finds_what_search_finds_with_the_built_in_model(beam: int) 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
-    """A small model after a few dozen steps: its distributions are flat, so that near ties are many."""
+    """A small model after a few dozen steps: flat distributions, so that near ties are common."""
     from rich.console import Console
 
     from transduce.training.run import train

@@ -171,7 +171,7 @@ def test_top_p_keeps_the_fewest_pieces_that_reach_p() -> None:
 def test_draws_follow_the_tempered_distribution(temperature: float) -> None:
     """10,000 first pieces; each share within 4.9 standard deviations of its probability.
 
-    Three temperatures with three shares each: a false alarm in fewer than 1 of 100,000 seeds, and the seed is fixed.
+    Three temperatures, three shares each. The seed is fixed; fewer than 1 of 100,000 would fail.
     """
     probabilities = torch.tensor([0.2, 0.5, 0.3])
     wanted = torch.softmax(probabilities.log() / temperature, dim=-1)

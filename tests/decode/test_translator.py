@@ -40,7 +40,7 @@ def translator() -> Translator:
 
 
 def greedy_without_cache(translator: Translator, text: str) -> str:
-    """The slow road: read everything again at every step."""
+    """Greedy search without a cache: read everything again at every step."""
     source = pad([encode_source(translator.source_vocabulary.encode(text))])
     written = [SOS]
     with torch.inference_mode():
@@ -53,7 +53,9 @@ def greedy_without_cache(translator: Translator, text: str) -> str:
     return translator.target_vocabulary.decode(written)
 
 
-def test_the_built_in_model_says_what_the_texts_promise(translator: Translator) -> None:
+def test_the_built_in_model_translates_the_examples_of_the_documentation(
+    translator: Translator,
+) -> None:
     found = translator.translate(["I love you very much", "Your cat is a lovely cat"])
     assert [translation.text for translation in found] == [
         "Ti amo molto",
@@ -193,7 +195,7 @@ def test_half_a_surrogate_pair_is_replaced_and_flagged(translator: Translator) -
     assert found.unknown == ("\ufffd",)
 
 
-def test_a_model_whose_weights_are_not_numbers_says_so(untrained_folder: ModelFolder) -> None:
+def test_weights_that_are_nan_are_an_error(untrained_folder: ModelFolder) -> None:
     with torch.no_grad():
         next(untrained_folder.model.parameters()).fill_(float("nan"))
     translator = Translator(untrained_folder)
@@ -225,7 +227,7 @@ def test_words_after_a_copied_run_keep_their_numbers_in_the_alignment(
         ({"seed": -1}, "seed >= 0"),
     ],
 )
-def test_impossible_ways_of_drawing_are_refused(how: dict[str, Any], message: str) -> None:
+def test_invalid_sampling_options_are_refused(how: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         Sampling(**how)
 
@@ -257,7 +259,7 @@ def test_a_language_model_cannot_translate(untrained_folder: ModelFolder) -> Non
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
 @pytest.mark.parametrize("alpha", [0.6, 1.0])
 def test_a_translation_has_the_score_that_score_gives_it(engine: EngineName, alpha: float) -> None:
-    """Two roads: step by step while searching, and all positions at once."""
+    """Two ways: step by step while searching, and all positions at once."""
     translator = load(engine=engine)
     found = translator.translate(SOURCES[:100], alpha=alpha, details=True)
     scored = translator.score([(each.source, each.text) for each in found], alpha=alpha)
@@ -488,7 +490,7 @@ def test_bf16_runs_where_the_processor_has_it_and_is_refused_elsewhere(
         ),
     ],
 )
-def test_what_cannot_be_asked_is_refused(
+def test_invalid_options_are_refused(
     translator: Translator, asked: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
@@ -514,17 +516,17 @@ def test_a_second_translator_has_all_threads_after_the_first_has_worked(
         ({"forbid": [" "]}, "forbid contains an empty phrase"),
     ],
 )
-def test_what_cannot_go_together_is_refused(
+def test_options_that_cannot_be_combined_are_refused(
     translator: Translator, asked: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
         translator.translate(["I love you"], **asked)
 
 
-def test_a_pair_without_end_is_not_scored(translator: Translator) -> None:
+def test_a_pair_that_is_too_long_is_not_scored(translator: Translator) -> None:
     with pytest.raises(
         DataError,
-        match=r"pair 1,002 has 60\d and \d tokens, more than the 512 that can be scored; split 'I I I",
+        match=r"pair 1,002 has 60\d and \d tokens, more than the 512 that can be scored; split 'I",
     ):
         translator.score([("I", "Io"), ("I " * 600, "Io")], first=1001)
 

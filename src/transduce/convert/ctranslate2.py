@@ -73,7 +73,7 @@ def convert(model: "Transformer", folder: Path) -> None:
 
 
 def token_names(n_tokens: int) -> list[str]:
-    """Return the names of the tokens in a converted model: their ids, so that no text is a token."""
+    """Return the names of tokens in a converted model: their ids, so that no text is a token."""
     return [str(i) for i in range(n_tokens)]
 
 

@@ -79,7 +79,7 @@ class Composer:
         return tuple(dict.fromkeys(word for word in split_words(text) if word not in seen))
 
     def unknown_characters(self, text: str) -> tuple[str, ...]:
-        """Return the characters of a text that are not in the vocabulary: they are read as bytes."""
+        """Return the characters of a text that the vocabulary lacks: they are read as bytes."""
         if self._folder.config.text.kind == "byte":
             return ()
         unknown = set(text) - self._folder.source_vocabulary.characters

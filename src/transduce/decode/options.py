@@ -62,7 +62,8 @@ class TranslateOptions:
             raise UsageError(f"no_repeat is {self.no_repeat}; expected 0 or more")
         if self.has_terms and (self.sampling is not None or self.alternatives):
             raise UsageError(
-                "glossary and protect need beam search; omit them, or omit sampling and alternatives"
+                "glossary and protect need beam search; "
+                "omit them, or omit sampling and alternatives"
             )
         if not all(phrase.strip() for phrase in self.forbid):
             raise UsageError("forbid contains an empty phrase; remove it")

@@ -1,6 +1,6 @@
 """Beam search and sampling over a step function (section 6.1). Independent of models.
 
-    Step    (ids, cache) -> (log_probs, cache): read one token per row, score each possible next token
+    Step    (ids, cache) -> (log_probs, cache): read one token per row, score the next token
     Rule    (rows, log_probs) -> log_probs: forbid or favour tokens; may write into its argument
     Select  (rows, scores, log_probs, n) -> the n best continuations; `top_k` is beam search,
             `decode.sampling` draws, `decode.constraints` reserves room for hypotheses with terms
@@ -125,7 +125,7 @@ def search(
     penalty: Penalty = no_penalty,
     n_ends: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Return the finished hypotheses of each sentence, best first. The arguments are `explore`'s."""
+    """Return the finished hypotheses of each sentence, best first. See `explore` for arguments."""
     steps = explore(
         step,
         cache,
