@@ -12,13 +12,37 @@ from transduce.reports.html import Html, details, element, page, table, tiles
 Rows = Sequence[Mapping[str, Any]]
 # Histogram of sentence lengths: classes of 0 to 4 words, 5 to 9, ..., 60 and more.
 WORDS_PER_CLASS, N_CLASSES = 5, 13
+STEP_NUMBERS = ("loss", "rate", "tokens_per_second")  # of a row about training steps
 MAX_POINTS = 400  # of a line; more would not be visible
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of metrics.jsonl, without an unfinished last row."""
-    rows = path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []
-    return [json.loads(row) for row in rows]
+    """Return the rows of metrics.jsonl, without those that `parse_row` cannot read."""
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if path.is_file() else []
+    return [row for line in lines if (row := parse_row(line)) is not None]
+
+
+def parse_row(line: str) -> dict[str, Any] | None:
+    """Return a row of metrics.jsonl, or None if it is incomplete or damaged."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(row, dict) or type(row.get("step")) is not int:
+        return None
+    if "valid_loss" in row and not _is_pair_of_texts(row.get("sample")):
+        return None
+    numbers = [key for key in row if key in STEP_NUMBERS or key.startswith("valid_")]
+    required = STEP_NUMBERS if "loss" in row else ()
+    if not all(isinstance(row.get(key), int | float) for key in (*numbers, *required)):
+        return None
+    return row
+
+
+def _is_pair_of_texts(value: object) -> bool:
+    return (
+        isinstance(value, list) and len(value) == 2 and all(isinstance(each, str) for each in value)
+    )
 
 
 def training_page(name: str, rows: Rows, facts: Mapping[str, object], settings: str) -> str:

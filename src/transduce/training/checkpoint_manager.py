@@ -1,5 +1,6 @@
 """Saving a training while it runs, and restoring it from its checkpoints."""
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from transduce.training.checkpoints import (
     TrainingState,
     load_checkpoint,
     newest_intact,
+    remove_damaged_best,
     save_best,
     save_checkpoint,
 )
@@ -69,7 +71,27 @@ class CheckpointManager:
                 f"until step {state.step} this run used {state.precision} matrix products, "
                 f"now {precision}"
             )
-        return replace(state, n_ranks=n_ranks, precision=precision)
+        best, best_step = self._best_of(state)
+        return replace(state, best=best, best_step=best_step, n_ranks=n_ranks, precision=precision)
+
+    def _best_of(self, state: TrainingState) -> tuple[float, int]:
+        """Return metric and step of the best weights that are on disk, the same on every rank.
+
+        If they are better than those of `state`, training was killed after it had saved them. It
+        will find them again, so the values of `state` are kept.
+        """
+
+        def read() -> tuple[float, int]:
+            stored, notes = remove_damaged_best(self.folder)
+            for note in notes:
+                self.note(note)
+            if stored is None:
+                return math.inf, 0
+            if stored.best > state.best:
+                return stored.best, stored.step
+            return state.best, state.best_step
+
+        return self.ranks.once(read, lambda values: (values[0], values[1]))
 
     def should_retry(self, step: int) -> bool:
         """Return whether it is time to retry a checkpoint that could not be written."""
@@ -108,21 +130,28 @@ class CheckpointManager:
         else:
             self.n_failed, self.retry_at = 0, None
 
-    def save_best(self, state: TrainingState) -> None:
-        """Write the best weights so far; if the disk is full, note it and continue."""
-        if not self.ranks.is_first:
-            return
-        try:
-            save_best(self.folder, state, self.model)
-        except StorageError as error:
-            self.note(f"{error}. The previous best weights are kept, training continues")
+    def save_best(self, state: TrainingState) -> bool:
+        """Write the best weights so far; return whether this succeeded, the same on every rank.
+
+        If the disk is full, note it and continue: the previous best weights stay the best.
+        """
+
+        def write() -> bool:
+            try:
+                save_best(self.folder, state, self.model)
+            except StorageError as error:
+                self.note(f"{error}. The previous best weights are kept, training continues")
+                return False
+            return True
+
+        return self.ranks.once(write, bool)
 
     def roll_back(self, state: TrainingState, step: int, what: str) -> TrainingState:
         """Return to the last checkpoint with a lower learning rate, because `what` is not finite.
 
         Raise DivergedError if there is no checkpoint or the limit of rollbacks is reached.
         """
-        saved, _ = self._newest_intact()
+        saved = self.find_newest()
         if saved is None or state.n_rollbacks >= MAX_ROLLBACKS:
             raise diverged(step, what, saved, self.config, self.model.config)
         restored = load_checkpoint(saved, self.model, self.optimizer)

@@ -9,7 +9,7 @@ function of the seed and the step.
 
 import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from transduce.data.order import Position
 from transduce.errors import ModelError
+from transduce.log import Log
 from transduce.model.weights import average, load_weights, load_weights_file, weights_of
 from transduce.model_folder import MANIFEST, WEIGHTS
 from transduce.storage import PARTIAL, read_json, sha256, to_json, write_folder
@@ -102,19 +103,34 @@ def write_with_manifest(folder: Path, files: Mapping[str, bytes]) -> None:
     write_folder(folder, {**files, MANIFEST: to_json({"files": digests})})
 
 
-def find_damage(path: Path) -> str | None:
-    """Check a checkpoint against its manifest; return what is wrong, or None."""
+def find_damage(path: Path, required: Sequence[str] = (WEIGHTS, OPTIMIZER, STATE)) -> str | None:
+    """Check a checkpoint against its manifest; return what is wrong, or None.
+
+    The manifest must list the `required` files.
+    """
     try:
-        entries = read_json(path / MANIFEST, "checkpoint")["files"]
-    except (ModelError, KeyError) as error:
+        entries = read_json(path / MANIFEST, "checkpoint").get("files")
+    except ModelError as error:
         return str(error)
-    for name, entry in entries.items():
-        file = path / name
+    if not isinstance(entries, dict) or not all(
+        isinstance(entry, dict) and isinstance(entry.get("bytes"), int) and "sha256" in entry
+        for entry in entries.values()
+    ):
+        return f"{MANIFEST} has no table of files"
+    for name in required:
+        if name not in entries:
+            return f"{MANIFEST} does not list {name}"
+    for name in sorted(required):
+        entry, file = entries[name], path / name
         if not file.is_file():
             return f"{name} is missing"
-        if file.stat().st_size != entry["bytes"]:
-            return f"{name} is truncated ({file.stat().st_size:,} of {entry['bytes']:,} bytes)"
-        if sha256(file.read_bytes()) != entry["sha256"]:
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            return f"{name} cannot be read: {error.strerror}"
+        if len(content) != entry["bytes"]:
+            return f"{name} is truncated ({len(content):,} of {entry['bytes']:,} bytes)"
+        if sha256(content) != entry["sha256"]:
             return f"the SHA-256 of {name} does not match the manifest"
     return None
 
@@ -136,7 +152,10 @@ def newest_intact(folder: Path) -> tuple[Path | None, list[str]]:
     """
     notes = []
     for leftover in sorted(folder.glob(f"*{PARTIAL}")):
-        shutil.rmtree(leftover)
+        if leftover.is_dir() and not leftover.is_symlink():
+            shutil.rmtree(leftover)
+        else:
+            leftover.unlink()
         notes.append(f"removed {leftover.name}: incomplete")
     for path in reversed(checkpoints(folder)):
         problem = find_damage(path)
@@ -168,21 +187,69 @@ def state_from_json(values: Mapping[str, Any], path: Path) -> TrainingState:
         ) from None
 
 
-def average_checkpoints(folder: Path, model: nn.Module, every: int, last: int) -> list[int]:
+def average_checkpoints(
+    folder: Path, model: nn.Module, every: int, last: int, note: Log = lambda text: None
+) -> list[int]:
     """Load the mean of the last checkpoints into the model and return their steps (section 6.1).
 
-    The last `last` of the scheduled checkpoints are averaged. The final one always counts.
+    The last `last` intact ones of the scheduled checkpoints are averaged. The final one always
+    counts. A damaged one is reported to `note` and an older one takes its place. If none is intact,
+    the model stays unchanged and the list is empty.
     """
     paths = checkpoints(folder)
-    chosen = [path for path in paths if is_scheduled(path, every) or path == paths[-1]][-last:]
-    load_weights(model, average([load_weights_file(path / WEIGHTS) for path in chosen]), folder)
+    chosen: list[Path] = []
+    for path in reversed(paths):
+        if len(chosen) == last:
+            break
+        if not is_scheduled(path, every) and path != paths[-1]:
+            continue
+        problem = find_damage(path, (WEIGHTS, STATE))
+        if problem is None:
+            chosen.insert(0, path)
+        else:
+            note(f"{path.name} is damaged ({problem}); it is not part of the average")
+    if chosen:
+        load_weights(model, average([load_weights_file(path / WEIGHTS) for path in chosen]), folder)
     return [step_of(path) for path in chosen]
+
+
+def best_on_disk(folder: Path) -> tuple[TrainingState | None, str | None]:
+    """Return the state stored with the best weights, or None, and what is damaged, if anything.
+
+    Its `best` is the metric of these weights and its `step` is theirs.
+    """
+    path = folder / BEST
+    if not path.exists():
+        return None, None
+    problem = find_damage(path, (WEIGHTS, STATE))
+    if problem is not None:
+        return None, problem
+    try:
+        return state_from_json(read_json(path / STATE, "checkpoint"), path), None
+    except ModelError as error:
+        return None, str(error)
 
 
 def load_best(folder: Path, model: nn.Module) -> int:
     """Load the weights of the best validation into the model and return their step."""
     load_weights(model, load_weights_file(folder / BEST / WEIGHTS), folder / BEST)
     return state_from_json(read_json(folder / BEST / STATE, "checkpoint"), folder / BEST).step
+
+
+def remove_damaged_best(folder: Path) -> tuple[TrainingState | None, list[str]]:
+    """Return the state stored with the best weights, or None, and notes for the user.
+
+    Damaged weights are removed, so that the next validation is saved in their place.
+    """
+    state, problem = best_on_disk(folder)
+    if problem is None:
+        return state, []
+    path = folder / BEST
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+    return None, [f"removed {BEST}: damaged ({problem}); the next validation replaces it"]
 
 
 def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -15,9 +15,15 @@ from transduce.data.batch import Batch
 from transduce.data.order import Position
 from transduce.errors import StoppedError
 from transduce.hardware import keep_freed_memory
+from transduce.log import Log
 from transduce.training.callbacks.base import Callback, CallbackList, StepMetrics, Validation
 from transduce.training.checkpoint_manager import ROLLBACK_RATE_FACTOR, CheckpointManager
-from transduce.training.checkpoints import TrainingState, average_checkpoints, load_best
+from transduce.training.checkpoints import (
+    TrainingState,
+    average_checkpoints,
+    best_on_disk,
+    load_best,
+)
 from transduce.training.distributed import ALONE, Ranks
 from transduce.training.schedule import learning_rate
 from transduce.training.step import Model, make_optimizer, seed_step, update
@@ -87,7 +93,7 @@ def train(
             ranks=ranks,
         )
         return ranks.once(
-            lambda: finish(model, state, config, folder, validate, latest),
+            lambda: finish(model, state, config, folder, validate, latest, report.on_note),
             lambda values: TrainingResult(
                 state, validation_from_json(values["validation"]), values["weights"]
             ),
@@ -154,9 +160,10 @@ def _run_steps(
                 source = batches_from(state.position)
                 continue
             report.on_validation(step, latest)
-            state = state.validated(metric_to_minimise(latest, config))
-            if state.best_step == step:
-                checkpoints.save_best(state)
+            before, state = state, state.validated(metric_to_minimise(latest, config))
+            if state.best_step == step and not checkpoints.save_best(state):
+                # What is not on disk cannot be returned to, so it is not the best.
+                state = replace(state, best=before.best, best_step=before.best_step)
 
         stop_signal = ranks.largest(stop() or 0) or None
         is_end = is_last or state.n_stale >= config.patience
@@ -179,14 +186,21 @@ def finish(
     folder: Path,
     validate: Validate | None,
     latest: Validation | None,
+    note: Log = lambda text: None,
 ) -> TrainingResult:
     """Load the final weights into the model and validate them.
 
-    `latest` is the validation of the last step, if there was one; it is reused where it applies.
+    `latest` is the validation of the last step, if there was one; it is reused where it applies. The
+    average is compared with the best weights that are on disk. Damaged checkpoints are reported to
+    `note` and not used.
     """
-    steps = average_checkpoints(folder, model, config.save_every, config.average_last)
+    steps = average_checkpoints(folder, model, config.save_every, config.average_last, note)
+    steps = steps or [state.step]  # nothing on disk is intact, but the model has the last weights
+    stored, problem = best_on_disk(folder)
+    if problem is not None:
+        note(f"the best weights are damaged ({problem}); they are not used")
     averaged = latest if latest is not None and steps == [state.step] else measure(model, validate)
-    if metric_to_minimise(averaged, config) <= state.best:
+    if stored is None or metric_to_minimise(averaged, config) <= stored.best:
         weights = (
             f"the average of the last {len(steps)} checkpoints"
             if len(steps) > 1

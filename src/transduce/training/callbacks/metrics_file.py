@@ -5,6 +5,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from transduce.reports.training import parse_row
+from transduce.storage import replace_file
 from transduce.training.callbacks.base import Callback, StepMetrics, Validation
 from transduce.training.callbacks.optional_writes import OptionalWrites
 from transduce.training.callbacks.recent import RecentSteps
@@ -26,7 +28,13 @@ class MetricsFile(Callback):
 
     def on_start(self, saved: Path | None) -> None:
         """Remove the rows after the checkpoint: they will be written again."""
-        remove_rows_after(self._path, step_of(saved) if saved else 0)
+        step = step_of(saved) if saved else 0
+        self._writes.attempt(str(self._path), lambda: self._remove_rows_after(step))
+
+    def _remove_rows_after(self, step: int) -> None:
+        n_bad = remove_rows_after(self._path, step)
+        if n_bad:
+            self._writes.note(f"{self._path}: skipped {n_bad} damaged rows; training continues")
 
     def on_step(self, metrics: StepMetrics) -> None:
         """Write a row for every `log_every`-th step and for the last one."""
@@ -66,11 +74,15 @@ class MetricsFile(Callback):
         self._writes.attempt(str(self._path), append)
 
 
-def remove_rows_after(path: Path, step: int) -> None:
-    """Remove the rows of later steps from metrics.jsonl, and an incomplete last row."""
+def remove_rows_after(path: Path, step: int) -> int:
+    """Remove the rows of later steps from metrics.jsonl, and damaged rows; return how many of these.
+
+    An incomplete last row is what a killed training leaves; it is removed and not counted.
+    """
     if not path.is_file():
-        return
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    complete = [line for line in lines if line.endswith("\n")]
-    kept = [line for line in complete if json.loads(line)["step"] <= step]
-    path.write_text("".join(kept), encoding="utf-8")
+        return 0
+    *lines, _ = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    rows = [(line, parse_row(line)) for line in lines]
+    kept = [line + "\n" for line, row in rows if row is not None and row["step"] <= step]
+    replace_file(path, "".join(kept).encode())
+    return sum(row is None for _, row in rows)

@@ -12,7 +12,7 @@ class OptionalWrites:
     """
 
     def __init__(self, note: Log) -> None:
-        self._note = note
+        self.note = note
         self._has_failed = False
 
     def attempt(self, what: str, write: Callable[[], None]) -> None:
@@ -21,5 +21,5 @@ class OptionalWrites:
             write()
         except OSError as error:
             if not self._has_failed:
-                self._note(f"cannot write {what}: {error.strerror}; training continues without it")
+                self.note(f"cannot write {what}: {error.strerror}; training continues without it")
             self._has_failed = True

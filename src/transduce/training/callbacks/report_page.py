@@ -34,5 +34,9 @@ class ReportPage(Callback):
 
     def _write(self) -> None:
         rows = read_metrics(self._metrics)
-        page = training_page(self._title, rows, self._facts, self._settings)
+        try:
+            page = training_page(self._title, rows, self._facts, self._settings)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            # Somebody changed the file: a log never stops the training.
+            raise OSError(0, f"{self._metrics} has damaged rows") from None
         replace_file(self._path, page.encode())
