@@ -160,7 +160,7 @@ def test_every_mistake_is_one_line(transduce: Run, tmp_path: Path) -> None:
         ((TEXT, "-m", tmp_path / "gone"), 66, "no model folder"),
         (("",), 2, "the text is blank; give a text with at least one word"),
         ((f"{TEXT} " * 30,), 65, "at most 128 can be traced"),
-        ((), 2, "Missing argument 'text'"),
+        ((), 2, "Missing argument 'TEXT'"),
     ):
         code, out, err = transduce("inspect", *arguments)
         assert code == wanted_code, err

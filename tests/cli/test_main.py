@@ -299,10 +299,10 @@ def test_every_kind_of_bad_input_has_its_message_and_exit_code(
         assert not (tmp_path / "run").exists()
 
     code, err = train("two", "two", run="full")
-    assert (code, "is not empty and holds no run: choose a new folder" in err) == (73, True)
+    assert (code, "is not empty and not a run folder; choose a new folder" in err) == (73, True)
     assert (tmp_path / "full" / "thesis.doc").read_text() == "years of work"
     code, err = train("two", "two", run="one")
-    assert (code, "is a file: a run needs a folder of its own" in err) == (73, True)
+    assert (code, "is a file; give a folder for the run" in err) == (73, True)
 
     for command, wanted_code, wanted in (
         (("translate", "-m", tmp_path / "gone"), 66, "no model folder"),

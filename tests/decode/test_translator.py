@@ -384,6 +384,7 @@ def test_a_stream_joined_is_the_greedy_translation(translator: Translator) -> No
         [whole] = translator.translate([text], beam=1)
         parts = list(translator.stream(text))
         assert "".join(parts) == whole.text
+        assert all(parts)
         assert len(parts) > 1 or len(whole.text.split()) < 2 or "not_translated" in whole.flags
 
 

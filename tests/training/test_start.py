@@ -130,4 +130,10 @@ def test_a_language_model_cannot_stop_on_bleu(
     code, _, err = transduce(
         "train", tmp_path / "x", "--text", text, "--set", "train.better_by=bleu"
     )
-    assert (code, "train.better_by is 'bleu': a language model has no BLEU" in err) == (78, True)
+    assert (
+        code,
+        "train.better_by is 'bleu', but a language model is validated by its loss" in err,
+    ) == (
+        78,
+        True,
+    )

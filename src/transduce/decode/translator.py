@@ -23,7 +23,7 @@ from transduce.decode.engines.base import (
 from transduce.decode.engines.registry import find_engines, open_engine
 from transduce.decode.hypotheses import NAN_SCORES, Hypothesis, make_penalty
 from transduce.decode.options import EngineName, Precision, Sampling, TranslateOptions
-from transduce.decode.segmentation import PreparedText, Segmenter
+from transduce.decode.segmentation import Part, PreparedText, Segmenter
 from transduce.decode.translation import Translation
 from transduce.errors import DataError, ModelError, UsageError
 from transduce.log import Log
@@ -196,18 +196,13 @@ class Translator:
     ) -> Iterator[str]:
         """Translate one text and yield the translation as it is written, in whole characters.
 
-        The search is greedy, or draws with `sampling`. The torch engine does it.
+        Chunks are not empty. The search is greedy, or draws with `sampling`. The torch engine does it.
         """
         options = TranslateOptions(
             self.settings(beam=1), sampling=sampling, no_repeat=no_repeat, prefix=prefix
         )
         [prepared] = self._segmenter.prepare([text], options)
-        for part in prepared.parts:
-            if part.search_input is None:
-                yield one_line(part.text)
-            else:
-                yield from self._stream_part(part.search_input, options)
-            yield one_line(part.gap)
+        return (chunk for chunk in self._stream_parts(prepared.parts, options) if chunk)
 
     def score(
         self,
@@ -347,6 +342,14 @@ class Translator:
                 add_details(translation, parts, self.source_vocabulary, self.target_vocabulary)
             )
         return detailed
+
+    def _stream_parts(self, parts: Sequence[Part], options: TranslateOptions) -> Iterator[str]:
+        for part in parts:
+            if part.search_input is None:
+                yield one_line(part.text)
+            else:
+                yield from self._stream_part(part.search_input, options)
+            yield one_line(part.gap)
 
     def _stream_part(self, search_input: SearchInput, options: TranslateOptions) -> Iterator[str]:
         ids: list[int] = []
