@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.commands import Run
 from transduce.config import DecodeConfig
 from transduce.decode.engines import registry
 from transduce.decode.engines.base import (
@@ -59,6 +60,16 @@ def test_a_third_engine_translates_once_it_is_registered() -> None:
     [found] = translator.translate(["I love you very much"])
     assert found.text == "I love you very much"
     assert found.flags == ("copied",)
+
+
+@pytest.mark.usefixtures("copy_engine")
+def test_translate_finds_a_third_engine_by_its_name(transduce: Run) -> None:
+    code, out, err = transduce("translate", "--engine", "copy", stdin=b"I love you very much\n")
+    assert (code, out) == (0, "I love you very much\n"), err
+    assert "engine: copy\n" in err
+    code, out, err = transduce("translate", "--engine", "fast", stdin=b"I love you\n")
+    assert (code, out) == (2, "")
+    assert "unknown engine 'fast'; expected auto, copy, ctranslate2, torch" in err
 
 
 @pytest.mark.usefixtures("copy_engine")

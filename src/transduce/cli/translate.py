@@ -104,8 +104,12 @@ def translate(
     ] = None,
     seed: Annotated[int | None, Option(help="With --sample: random seed. Default: 1.")] = None,
     engine: Annotated[
-        Literal["auto", "torch", "ctranslate2"],
-        Option(help="auto uses ctranslate2 if it is installed and supports the options."),
+        str,
+        Option(
+            metavar="ENGINE",
+            help="torch, ctranslate2, or auto: ctranslate2 if it is installed and supports the "
+            "options, else torch.",
+        ),
     ] = "auto",
     precision: Annotated[
         Literal["float32", "bf16", "int8"],
