@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import write_grammar
+from tests.test_structure import FLOORS
 from transduce.claims import claims
 from transduce.decode.load import load
 from transduce.grammar import generate
@@ -24,6 +25,7 @@ PAPER = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
 SOURCES = {
     path: path.read_text(encoding="utf-8") for path in (ROOT / "src" / "transduce").rglob("*.py")
 }
+TOUR = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
 TRAINING = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
 INSIDE = (ROOT / "docs" / "inside.md").read_text(encoding="utf-8")
 EVALUATING = (ROOT / "docs" / "evaluating.md").read_text(encoding="utf-8")
@@ -122,8 +124,24 @@ def test_the_python_of_a_page_answers_as_printed(page: str, least: int) -> None:
 
 
 def test_the_ids_in_the_tour_are_the_real_ones() -> None:
-    tour = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
-    assert str(load().source_vocabulary.encode("I love you very much")) in tour
+    assert str(load().source_vocabulary.encode("I love you very much")) in TOUR
+
+
+def test_the_rooms_of_the_tour_are_the_floors_of_the_import_check() -> None:
+    rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", TOUR, re.MULTILINE)
+    assert [(int(floor), room) for floor, room in rows] == [
+        (number, room) for number, floor in enumerate(FLOORS, start=1) for room in floor
+    ]
+
+
+def test_every_step_of_the_tour_is_in_the_file_it_names() -> None:
+    steps = re.findall(r"^  ([\w., ]+?) {2,}([\w/]+\.py) ", TOUR, re.MULTILINE)
+    assert len(steps) > 10
+    for names, file in steps:
+        text = (ROOT / "src" / "transduce" / file).read_text(encoding="utf-8")
+        for name in names.split(", "):
+            for part in name.split("."):  # a class and its method
+                assert re.search(rf"(def|class) {part}\b", text), f"{name} is not in {file}"
 
 
 def test_the_make_targets_of_the_readme_exist() -> None:
