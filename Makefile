@@ -1,4 +1,4 @@
-# Each target makes .venv and installs what it needs by itself; the second time that takes no time.
+# Each target makes .venv and installs what it needs; after the first time that takes no time.
 PYTHON ?= python3
 BIN    := .venv/bin
 PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet
@@ -9,13 +9,14 @@ help:
 	@echo "make test         format, lint, types, tests, README commands"
 	@echo "make test-slow    the long proofs"
 	@echo "make check        format, lint and types only"
-	@echo "make bench-lm     language-model training beside a plain PyTorch loop (DATA=folder of tinyshakespeare.txt)"
+	@echo "make bench-lm     language-model training beside a plain loop (DATA=folder of tinyshakespeare.txt)"
 	@echo "make bench-train  training beside torch.nn.Transformer and Marian (DATA=folder of Multi30k)"
 	@echo "make bench-decode translating beside Hugging Face and CTranslate2 (DATA=folder of Multi30k)"
 	@echo "make builtin      train the model that ships inside the package again"
-	@echo "make picture      make the pictures in the README again"
+	@echo "make picture      make the picture in the README again"
 
-# torch first and alone: an unpinned torch, asked for by another package, brings gigabytes of CUDA libraries along.
+# torch first and alone: an unpinned torch, asked for by another package, brings gigabytes of CUDA
+# libraries along.
 .venv/.run: pyproject.toml constraints.txt
 	@echo "installing into .venv (once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -36,8 +37,9 @@ check: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# What some tests need and pip does not have: strace kills a training inside a system call, chromium opens the page, node runs
-# its model. Where one cannot be installed that is said, and pytest names the tests it skips.
+# What some tests need and pip does not have: strace kills a training inside a system call, chromium
+# opens the page, node runs its model. Where one cannot be installed, a message says so, and pytest
+# names the tests it skips.
 .venv/.tools:
 	@mkdir -p .venv
 	@for tool in strace:strace chromium:chromium node:nodejs; do \
@@ -47,7 +49,7 @@ check: .venv/.dev
 	done
 	@touch $@
 
-# A process a core, up to four; each steals work from the other when it is done.
+# One process for each core, at most four; a process that is done takes tests from another.
 test: check .venv/.tools
 	$(BIN)/pytest -m "not slow" --numprocesses logical --maxprocesses 4 --dist worksteal
 
@@ -69,7 +71,6 @@ builtin: .venv/.run
 	GOMP_SPINCOUNT=10000 $(BIN)/python -m transduce.training.builtin
 
 picture: .venv/.dev .venv/.tools
-	GOMP_SPINCOUNT=10000 $(BIN)/python docs/picture.py
 	GOMP_SPINCOUNT=10000 $(BIN)/python docs/inside_picture.py
 
 clean:

@@ -18,6 +18,7 @@ from transduce.inspection.edits import FIELDS
 from transduce.inspection.summary import describe_preset
 from transduce.inspection.views import VIEWS
 from transduce.presets import TABLE_3
+from transduce.reports.html import escape
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -224,7 +225,8 @@ def test_the_results_of_all_claims_are_there() -> None:
     page = (folder / "claims.html").read_text(encoding="utf-8")
     assert [name for name, _ in rows] == list(claims())
     for name, verdict in rows:
-        assert f'{claims()[name].title}</a></td><td><span class="verdict' in page
+        title = escape(claims()[name].title)
+        assert f'{title}</a></td><td><span class="verdict' in page
         assert f"● {verdict}<" in page.split(f'<section id="{name}">')[1].split("</h2>")[0]
 
 
