@@ -1,4 +1,4 @@
-"""Run the command line inside the tests, and read its messages."""
+"""The type of the fixture that runs commands, and a parser of their messages."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 def line_messages(err: str) -> list[str]:
-    """Return what `translate` printed about lines, without its engine and its summary."""
+    """Return the messages of `translate` about single lines, without engine and summary."""
     lines = err.splitlines()
     for prefix in ("transduce: note: ", "transduce: warning: "):
         lines = [line.removeprefix(prefix) for line in lines]

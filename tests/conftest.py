@@ -1,4 +1,7 @@
-"""Small models and texts that several tests share. Dimensions are different primes, so that a swapped axis cannot pass by luck."""
+"""Small models and texts that several tests share.
+
+The dimensions are different primes, so that swapped axes cannot pass by chance.
+"""
 
 import io
 import os
@@ -8,9 +11,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-os.environ.setdefault(
-    "GOMP_SPINCOUNT", "10000"
-)  # before torch: as the command line does, see docs/decisions.md
+# Set before torch is imported, as the command line does; see docs/decisions.md.
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 import pytest
 import torch
@@ -26,8 +28,8 @@ from transduce.text.vocabulary import Vocabulary, learn_vocabulary
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Models that are converted for another engine lie in a folder of these tests, not in the user's."""
+def _temporary_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep models that are converted for another engine out of the user's cache folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
@@ -71,7 +73,7 @@ def untrained_folder(vocabulary: Vocabulary) -> ModelFolder:
 
 
 def write_grammar(folder: Path, n: int = 200, task: str = "en-it") -> tuple[Path, Path]:
-    """Two parallel files of generated sentences."""
+    """Write two parallel files of generated sentences and return their paths."""
     pairs = list(generate(task, n, seed=5))
     source, target = folder / "train.en", folder / "train.it"
     source.write_text("".join(f"{pair.source}\n" for pair in pairs), encoding="utf-8")
@@ -81,13 +83,13 @@ def write_grammar(folder: Path, n: int = 200, task: str = "en-it") -> tuple[Path
 
 @pytest.fixture
 def write_corpus(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
-    """Writes generated sentences into the folder of a test."""
+    """Return a function that writes generated sentences into the folder of the test."""
     return partial(write_grammar, tmp_path)
 
 
 @pytest.fixture(autouse=True)
-def _signals_as_they_were() -> Iterator[None]:
-    """The command line sets handlers for its whole process, which here is that of the tests."""
+def _restore_signal_handlers() -> Iterator[None]:
+    """Restore the signal handlers, which the command line sets for the whole process."""
     numbers = (signal.SIGINT, signal.SIGPIPE, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     yield
@@ -97,11 +99,14 @@ def _signals_as_they_were() -> Iterator[None]:
 
 @pytest.fixture
 def transduce(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """Run a command in this process: its exit code, stdout and stderr."""
+    """Return a function that runs a command in this process.
+
+    It returns exit code, stdout and stderr.
+    """
 
     def run(*arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["transduce", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stderr", sys.stderr)  # a training puts its own there
+        monkeypatch.setattr(sys, "stderr", sys.stderr)  # `prepare_streams` replaces it
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capfdbinary.readouterr()
         with pytest.raises(SystemExit) as end:
@@ -114,7 +119,7 @@ def transduce(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixtur
 
 @pytest.fixture(scope="session")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> Straight:
-    """A corpus and the weights of a training on it that nobody disturbed."""
+    """Return a corpus, and the SHA-256 of the weights of an uninterrupted training on it."""
     folder = tmp_path_factory.mktemp("straight")
     corpus = write_grammar(folder, 300)
     code, err = finish(start(folder / "run", corpus))

@@ -1,4 +1,4 @@
-"""Lines that a filter may be given, and what must hold of its output whatever they are."""
+"""Lines that are hard to translate, and a check that holds for the output of any input."""
 
 import json
 import random
@@ -67,10 +67,13 @@ ALPHABET += [
 
 
 def fuzz(n: int, seed: int) -> list[bytes]:
-    """Random lines: sentences, sentences with a byte changed, bits of everything, and noise."""
+    """Return random lines.
+
+    In turn: a sentence, a sentence with one byte changed, a mixture of ALPHABET, random bytes.
+    """
     chance = random.Random(seed)
     sentences = [pair.source.encode() for pair in generate("en-it", n, seed=seed)]
-    made = []
+    lines = []
     for i, sentence in enumerate(sentences):
         place = chance.randrange(len(sentence))
         kinds = (
@@ -79,11 +82,12 @@ def fuzz(n: int, seed: int) -> list[bytes]:
             b"".join(chance.choices(ALPHABET, k=chance.randrange(12))),
             chance.randbytes(chance.randrange(20)),
         )
-        made.append(kinds[i % 4].replace(b"\n", b""))
-    return made
+        lines.append(kinds[i % 4].replace(b"\n", b""))
+    return lines
 
 
 def is_valid(line: bytes) -> bool:
+    """Return whether a line is UTF-8 without U+FFFD."""
     try:
         return "\ufffd" not in line.decode()
     except UnicodeDecodeError:
@@ -91,7 +95,10 @@ def is_valid(line: bytes) -> bool:
 
 
 def check(lines: list[bytes], out: bytes, report: Path) -> None:
-    """Line for line, each without a break of any kind, and a record each in which invalid bytes are flagged."""
+    """Check that there is one output line and one record in the report per input line.
+
+    No output line contains a line break of any kind, and invalid bytes are flagged.
+    """
     assert out.endswith(b"\n")
     written = out.decode().split("\n")[:-1]
     assert len(written) == len(lines)

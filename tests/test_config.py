@@ -16,11 +16,12 @@ from transduce.errors import ConfigError, MissingInputError
 SETTINGS = """
 text.kind text.vocab_size text.joint text.normalization text.languages text.dropout
 data.batch_tokens data.max_length data.valid_pairs
-model.kind model.vocab_size model.target_vocab_size model.n_layers model.d_model model.d_ff model.n_heads model.d_k model.d_v
-model.dropout model.norm model.positions model.window model.max_positions
-train.steps train.warmup_steps train.learning_rate train.schedule train.label_smoothing train.consistency
-train.accumulate train.clip_norm
-train.validate_every train.save_every train.average_last train.patience train.better_by train.seed train.precision
+model.kind model.vocab_size model.target_vocab_size model.n_layers model.d_model model.d_ff
+model.n_heads model.d_k model.d_v model.dropout model.norm model.positions model.window
+model.max_positions
+train.steps train.warmup_steps train.learning_rate train.schedule train.label_smoothing
+train.consistency train.accumulate train.clip_norm train.validate_every train.save_every
+train.average_last train.patience train.better_by train.seed train.precision
 decode.beam decode.alpha decode.length_penalty decode.max_length
 """
 
@@ -29,18 +30,18 @@ def test_the_list_of_settings_changes_only_on_purpose() -> None:
     assert setting_names() == SETTINGS.split()
 
 
-def test_later_layers_win() -> None:
+def test_later_layers_override_earlier_ones() -> None:
     config = resolve({"train": {"steps": 5, "seed": 3}}, {"train": {"steps": 7}})
     assert (config.train.steps, config.train.seed) == (7, 3)
 
 
-def test_every_setting_has_a_meaning() -> None:
+def test_every_setting_has_a_description() -> None:
     for name in setting_names():
         section, key = name.split(".")
         assert getattr(Config(), section).__class__.model_fields[key].description
 
 
-def test_settings_survive_the_way_to_toml_and_back(tmp_path: Path) -> None:
+def test_settings_survive_a_round_trip_through_toml(tmp_path: Path) -> None:
     config = resolve(
         {
             "train": {"learning_rate": 0.0035, "steps": 12},
@@ -61,7 +62,7 @@ def test_settings_survive_the_way_to_toml_and_back(tmp_path: Path) -> None:
         ("train.learning_rate=3e-4", {"train": {"learning_rate": 3e-4}}),
     ],
 )
-def test_assignments_are_read_as_toml_or_as_a_bare_word(text: str, layer: object) -> None:
+def test_assignments_are_toml_values_or_bare_words(text: str, layer: object) -> None:
     assert parse_assignment(text) == layer
 
 
@@ -119,7 +120,7 @@ def test_an_invalid_setting_is_reported_with_the_value_found_and_the_value_expec
         resolve(layer)
 
 
-def test_heads_of_free_size_need_no_divisible_width() -> None:
+def test_explicit_head_sizes_need_no_divisible_d_model() -> None:
     assert (
         resolve({"model": {"d_model": 100, "n_heads": 8, "d_k": 7, "d_v": 5}}).model.key_size == 7
     )

@@ -1,4 +1,4 @@
-"""README and docs are true: their commands run, their names exist, their numbers are computed."""
+"""README and docs agree with the code: commands run, names exist, numbers are recomputed."""
 
 import doctest
 import re
@@ -53,7 +53,7 @@ COMMANDS = commands_of(README)
 
 
 def run(command: str, folder: Path) -> str:
-    """What a command of a page prints, as a reader would run it."""
+    """Run a command of a page in a shell and return what it prints."""
     typed = re.sub(
         r"\btransduce (?=[a-z])", f"{shlex.quote(sys.executable)} -m transduce ", command
     )
@@ -74,7 +74,7 @@ def test_the_commands_of_the_page_on_training_run_in_order(tmp_path: Path) -> No
 
 @pytest.mark.timeout(1200)  # they train two models
 def test_the_commands_of_the_readme_run_in_order(tmp_path: Path) -> None:
-    """With a corpus of 60 pairs in the current folder, as a reader would have one."""
+    """Run them with a corpus of 60 pairs in the current folder."""
     pairs = list(generate("en-it", 60, seed=3))
     (tmp_path / "train.en").write_text("".join(f"{pair.source}\n" for pair in pairs))
     (tmp_path / "train.it").write_text("".join(f"{pair.target}\n" for pair in pairs))
@@ -89,7 +89,7 @@ def test_the_commands_of_the_readme_run_in_order(tmp_path: Path) -> None:
         if "--glossary" in command:
             assert "macchina" in out or "automobile" in out
     assert len((tmp_path / "out.it").read_text().splitlines()) == 60
-    for command in commands_of(TRANSLATING):  # the page goes on where the README ends
+    for command in commands_of(TRANSLATING):  # the page continues from the README
         run(command, tmp_path)
     assert len((tmp_path / "report.jsonl").read_text().splitlines()) == 60
     assert len((tmp_path / "links.txt").read_text().splitlines()) == 60
@@ -98,18 +98,18 @@ def test_the_commands_of_the_readme_run_in_order(tmp_path: Path) -> None:
 def test_the_commands_of_the_page_on_evaluating_run_in_order(tmp_path: Path) -> None:
     for source in write_grammar(tmp_path, 60):
         (tmp_path / f"test{source.suffix}").write_text(source.read_text())
-    said = [run(command, tmp_path) for command in commands_of(EVALUATING)]
-    names = [line.split(" ")[0] for line in said[0].splitlines()]
+    outputs = [run(command, tmp_path) for command in commands_of(EVALUATING)]
+    names = [line.split(" ")[0] for line in outputs[0].splitlines()]
     assert names == ["BLEU", "chrF2", "TER", "exact", "loss", "perplexity"]
-    assert said[3].count("no significant difference (p = 1.00)") == 3
-    assert said[4].count("better") == 3
+    assert outputs[3].count("no significant difference (p = 1.00)") == 3
+    assert outputs[4].count("better") == 3
     assert "greedy against test.en" in (tmp_path / "compare.html").read_text()
 
 
 def test_the_commands_of_the_page_on_looking_inside_run_in_order(tmp_path: Path) -> None:
-    said = [run(command, tmp_path) for command in commands_of(INSIDE)]
-    assert len(said) >= 8
-    assert "molto    0    0   0  100" in said[0]
+    outputs = [run(command, tmp_path) for command in commands_of(INSIDE)]
+    assert len(outputs) >= 8
+    assert "molto    0    0   0  100" in outputs[0]
     assert (
         (tmp_path / "out.html").stat().st_size
         < 2_000_000
@@ -122,16 +122,16 @@ def test_every_view_and_every_edit_is_on_the_page_on_looking_inside() -> None:
     assert set(re.findall(r'^\| `\{"op": "(\w+)"', INSIDE, re.MULTILINE)) == set(FIELDS)
 
 
-@pytest.mark.parametrize(("page", "least"), [(README, 5), (TRANSLATING, 4), (INSIDE, 6)])
-def test_the_python_of_a_page_answers_as_printed(page: str, least: int) -> None:
+@pytest.mark.parametrize(("page", "n_at_least"), [(README, 5), (TRANSLATING, 4), (INSIDE, 6)])
+def test_the_python_examples_of_a_page_give_the_printed_results(page: str, n_at_least: int) -> None:
     blocks = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
     test = doctest.DocTestParser().get_doctest(blocks, {}, "page", "page", 0)
     results = doctest.DocTestRunner().run(test)
-    assert results.attempted >= least
+    assert results.attempted >= n_at_least
     assert results.failed == 0
 
 
-def test_the_ids_in_the_tour_are_the_real_ones() -> None:
+def test_the_ids_in_the_tour_are_those_of_the_vocabulary() -> None:
     assert str(load().source_vocabulary.encode("I love you very much")) in TOUR
 
 
@@ -153,7 +153,7 @@ def test_every_step_of_the_tour_is_in_the_file_it_names() -> None:
 
 
 def prose_of(page: str) -> list[str]:
-    """The lines of a page without blocks of code and tables."""
+    """Return the lines of a page without blocks of code and tables."""
     lines = re.sub(r"```.*?```", "", page, flags=re.DOTALL).splitlines()
     return [line for line in lines if not line.startswith(("|", "    "))]
 
@@ -215,7 +215,7 @@ def test_every_claim_is_in_the_map_of_the_paper_with_a_station_that_exists() -> 
     } <= stations
 
 
-def test_the_results_of_all_claims_are_there() -> None:
+def test_the_results_page_lists_all_claims_with_their_verdicts() -> None:
     folder = ROOT / "results" / "claims"
     rows = re.findall(
         r"^\| `(\w+)`: .* \*\*([\w ]+)\*\* ",
@@ -231,24 +231,24 @@ def test_the_results_of_all_claims_are_there() -> None:
 
 
 def departures(text: str) -> list[str]:
-    """The sentences after `Departs:` in docstrings, each as one line without its full stop."""
+    """Return the sentences after `Departs:` in docstrings, each as one line without its full stop."""
     paragraphs = re.findall(r"Departs: (.*?)(?=\n *\n|\"\"\"|Departs: )", text, re.DOTALL)
     sentences = [re.split(r"\.\s+(?=[A-Z])", paragraph)[0] for paragraph in paragraphs]
     return [" ".join(sentence.split()).removesuffix(".") for sentence in sentences]
 
 
 def test_every_departure_in_the_code_is_listed_in_the_map_of_the_paper() -> None:
-    said = {
+    declared = {
         (str(path.relative_to(ROOT / "src" / "transduce")), departure)
         for path, text in SOURCES.items()
         for departure in departures(text)
     }
-    assert len(said) >= 5
+    assert len(declared) >= 5
     listed = set(re.findall(r"^\| `([\w/.]+)` \| (.*) \|$", PAPER, re.MULTILINE))
-    assert said == listed
+    assert declared == listed
 
 
-def test_the_parameter_table_is_what_the_models_have() -> None:
+def test_the_parameter_table_matches_the_models() -> None:
     rows = re.findall(r"^\| ([\w.-]+) \| \d* \| ([\d.]+) \| ([\d.]+) \|$", PAPER, re.MULTILINE)
     assert {name for name, *_ in rows} == {"base", "big", *TABLE_3}
     for name, *printed in rows:

@@ -1,4 +1,4 @@
-"""The examples run, and do what they say."""
+"""The examples run and reach their stated results."""
 
 import importlib.util
 from pathlib import Path
@@ -18,7 +18,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
-def test_labelled_f1_by_hand() -> None:
+def test_labelled_f1_agrees_with_hand_arithmetic() -> None:
     parsing = load("parsing")
     gold = "(S (NP DT NN ) (VP VB (NP NNP ) ) )"
     assert parsing.spans(gold) == {
@@ -28,7 +28,7 @@ def test_labelled_f1_by_hand() -> None:
         ("S", 0, 4): 1,
     }
     assert parsing.labelled_f1([gold], [gold]) == 100
-    other = "(S (NP DT NN ) (VP VB NNP ) )"  # three constituents, all of them right, of four
+    other = "(S (NP DT NN ) (VP VB NNP ) )"  # three of four constituents, all correct
     assert parsing.labelled_f1([other], [gold]) == pytest.approx(100 * 2 * 3 / 7)
     assert parsing.labelled_f1(["(S (NP DT"], [gold]) == 0
     assert parsing.labelled_f1([") ("], [gold]) == 0
@@ -43,7 +43,7 @@ def test_no_test_sentence_is_trained_on_and_every_tree_has_a_leaf_for_each_word(
         assert parsing.spans(tree)["S", 0, len(text.split())] == 1
 
 
-def test_the_parser_runs_small() -> None:
+def test_the_parser_trains_on_a_small_treebank() -> None:
     assert 0 <= load("parsing").main(n_sentences=200, steps=5, n_test=5) <= 100
 
 

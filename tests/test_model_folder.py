@@ -21,7 +21,7 @@ def folder(tmp_path: Path, untrained_folder: ModelFolder) -> Path:
 
 
 def rewrite(folder: Path, name: str, change: Callable[[bytes], bytes]) -> None:
-    """Change a file and its entry in the manifest, as somebody who edits a model folder would."""
+    """Change a file of a model folder, and update its entry in the manifest."""
     content = change((folder / name).read_bytes())
     (folder / name).write_bytes(content)
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -39,7 +39,7 @@ def edit_config(folder: Path, **changes: object) -> None:
     rewrite(folder, "config.json", change)
 
 
-def test_a_model_survives_the_way_to_disk_and_back(
+def test_a_model_survives_a_round_trip_through_disk(
     folder: Path, untrained_folder: ModelFolder
 ) -> None:
     loaded = load_model(folder)
@@ -75,7 +75,7 @@ def test_the_same_model_gives_the_same_bytes(tmp_path: Path, untrained_folder: M
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
 
 
-def test_files_are_readable_as_the_umask_says(
+def test_files_get_the_permissions_of_the_umask(
     tmp_path: Path, untrained_folder: ModelFolder
 ) -> None:
     old = os.umask(0o027)
@@ -87,12 +87,14 @@ def test_files_are_readable_as_the_umask_says(
     assert modes == {0o640}
 
 
-def test_a_run_folder_stands_for_its_model(tmp_path: Path, untrained_folder: ModelFolder) -> None:
+def test_a_run_folder_is_accepted_as_its_model(
+    tmp_path: Path, untrained_folder: ModelFolder
+) -> None:
     save_model(tmp_path / "run" / "model", untrained_folder)
     assert find_model(tmp_path / "run") == tmp_path / "run" / "model"
 
 
-def test_what_is_not_a_model_folder_is_named_with_what_was_found(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_model_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(MissingInputError, match=r"no model folder .*gone"):
         load_model(tmp_path / "gone")
     (tmp_path / "corpus.txt").write_text("x")
@@ -114,7 +116,7 @@ def test_what_is_not_a_model_folder_is_named_with_what_was_found(tmp_path: Path)
 @pytest.mark.parametrize(
     "name", ["config.json", "model.safetensors", "sentencepiece.model", "words.txt"]
 )
-def test_a_missing_a_cut_and_a_changed_file_are_each_named(folder: Path, name: str) -> None:
+def test_missing_truncated_and_changed_files_are_named(folder: Path, name: str) -> None:
     content = (folder / name).read_bytes()
     (folder / name).write_bytes(content[:-1])
     with pytest.raises(
@@ -154,7 +156,7 @@ def test_a_missing_or_broken_manifest_is_named(folder: Path) -> None:
         load_model(folder)
 
 
-def test_a_path_out_of_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_a_path_outside_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
     rewrite(
         folder, "manifest.json", lambda content: content.replace(b'"words.txt"', b'"../secret"')
@@ -165,7 +167,7 @@ def test_a_path_out_of_the_folder_is_refused(folder: Path, tmp_path: Path) -> No
         load_model(folder)
 
 
-def test_a_link_out_of_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_a_link_to_a_file_outside_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:
     (folder / "words.txt").rename(tmp_path / "elsewhere")
     (folder / "words.txt").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ModelError, match="which is outside the folder; it was not read"):
@@ -210,13 +212,13 @@ def test_impossible_sizes_are_refused_by_name(folder: Path) -> None:
         load_model(folder)
 
 
-def test_weights_that_are_no_safetensors_are_refused(folder: Path) -> None:
+def test_weights_that_are_not_safetensors_are_refused(folder: Path) -> None:
     rewrite(folder, "model.safetensors", lambda content: b"pickle" * 10)
     with pytest.raises(ModelError, match=r"model\.safetensors cannot be read as safetensors"):
         load_model(folder)
 
 
-def test_a_folder_that_cannot_be_made_is_named(
+def test_a_folder_that_cannot_be_created_is_named(
     tmp_path: Path, untrained_folder: ModelFolder
 ) -> None:
     (tmp_path / "file").write_text("x")
@@ -224,7 +226,7 @@ def test_a_folder_that_cannot_be_made_is_named(
         save_model(tmp_path / "file" / "m", untrained_folder)
 
 
-def test_the_average_of_weights_by_hand() -> None:
+def test_the_average_of_weights_is_the_arithmetic_mean() -> None:
     mean = average([{"w": torch.tensor([1.0, 2.0])}, {"w": torch.tensor([3.0, 6.0])}])
     assert mean["w"].tolist() == [2.0, 4.0]
 

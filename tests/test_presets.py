@@ -9,9 +9,9 @@ from transduce.presets import (
     PRESETS,
     TABLE_3,
     preset,
+    preset_for_pairs,
     propose,
     propose_text,
-    shape_for,
 )
 
 
@@ -25,7 +25,11 @@ def count(config: ModelConfig) -> int:
 
 
 def count_by_hand(c: ModelConfig) -> int:
-    """One shared matrix, attention without biases, feed-forward with, a gain and a bias for each LayerNorm."""
+    """Count the parameters of a Transformer from its shape.
+
+    It has one shared embedding matrix, attention without biases, feed-forward layers with biases,
+    and a gain and a bias per LayerNorm.
+    """
     assert c.vocab_size is not None
     attention = c.n_heads * c.d_model * (2 * c.key_size + 2 * c.value_size)
     feed_forward = 2 * c.d_model * c.d_ff + c.d_ff + c.d_model
@@ -45,15 +49,15 @@ def test_every_preset_has_the_parameters_that_arithmetic_gives(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", PAPER_MILLIONS)
-def test_rows_of_table_3_fit_the_paper_at_41000_pieces_and_big_at_35900(name: str) -> None:
-    """The paper says about 37000 pieces, but its printed counts need about 41,000 (and big 35,900)."""
+def test_rows_of_table_3_fit_the_paper_at_41000_tokens_and_big_at_35900(name: str) -> None:
+    """The paper states about 37,000 tokens; its printed counts need 41,000 (big: 35,900)."""
     vocab_size = 35_900 if name == "big" else 41_000
     assert count(model_config(name, vocab_size)) / 1e6 == pytest.approx(
         PAPER_MILLIONS[name], abs=0.55
     )
 
 
-def test_at_37000_pieces_base_is_two_million_short_of_what_the_paper_prints() -> None:
+def test_with_37000_tokens_base_has_two_million_parameters_fewer_than_printed() -> None:
     assert count(model_config("base", 37_000)) == 63_045_632
 
 
@@ -67,7 +71,7 @@ def test_table_3_has_a_preset_for_every_row_a_to_e() -> None:
     }
 
 
-def test_rows_a_keep_the_amount_of_computation() -> None:
+def test_rows_a_keep_heads_times_head_size_constant() -> None:
     for name in TABLE_3:
         if name.startswith("A"):
             config = model_config(name, 37_000)
@@ -85,16 +89,19 @@ def test_an_unknown_preset_names_the_nearest() -> None:
 
 
 def test_larger_corpora_get_larger_models_and_the_choice_depends_on_nothing_else() -> None:
-    chosen = [shape_for(n) for n in (100, 30_000, 500_000, 4_500_000, 36_000_000)]
+    chosen = [preset_for_pairs(n) for n in (100, 30_000, 500_000, 4_500_000, 36_000_000)]
     assert chosen == ["tiny", "tiny", "small", "base", "big"]
     assert propose(30_000, 450_000, "tiny") == propose(30_000, 450_000, "tiny")
 
 
-def test_what_was_asked_for_is_reckoned_with() -> None:
-    """Fewer steps, a shorter warm-up; larger batches, fewer steps; and no reason is given for what was asked."""
-    asked = propose(30_000, 450_000, "tiny", [{"train": {"steps": 100}}])
-    assert asked.settings["train"]["warmup_steps"] == 20
-    assert "train.steps" not in asked.reasons
+def test_requested_settings_change_the_proposal() -> None:
+    """Fewer steps shorten the warm-up, larger batches reduce the steps.
+
+    A requested setting has no reason.
+    """
+    requested = propose(30_000, 450_000, "tiny", [{"train": {"steps": 100}}])
+    assert requested.settings["train"]["warmup_steps"] == 20
+    assert "train.steps" not in requested.reasons
     larger = propose(30_000, 450_000, "tiny", [{"data": {"batch_tokens": 8192}}])
     assert (
         larger.settings["train"]["steps"]
@@ -104,12 +111,12 @@ def test_what_was_asked_for_is_reckoned_with() -> None:
 
 @pytest.mark.parametrize("n_pairs", [1, 50, 5_000, 29_000, 300_000, 40_000_000])
 def test_every_proposal_is_a_valid_configuration(n_pairs: int) -> None:
-    config = resolve(propose(n_pairs, 14 * n_pairs, shape_for(n_pairs)).settings)
+    config = resolve(propose(n_pairs, 14 * n_pairs, preset_for_pairs(n_pairs)).settings)
     assert config.train.warmup_steps < config.train.steps
 
 
-def test_batches_that_make_one_step_together_do_not_lengthen_a_training() -> None:
-    """Pieces seen in all, batches of 1,024: the same whether one or four of them make a step."""
+def test_accumulation_does_not_change_the_number_of_tokens_trained_on() -> None:
+    """Four batches per step instead of one give a quarter of the steps."""
     layers = [{"data": {"batch_tokens": 1024}, "train": {"accumulate": n}} for n in (1, 4)]
     steps = [
         propose(30_000, 409_600, "tiny", [layer]).settings["train"]["steps"] for layer in layers

@@ -1,4 +1,4 @@
-"""What lies under results/ is what its pages say, as far as that can be told without the data."""
+"""The files in results/ agree with their pages, as far as can be checked without the data."""
 
 import re
 import subprocess
@@ -35,10 +35,10 @@ def test_the_multi30k_model_is_small_and_has_the_settings_of_its_page() -> None:
         int(stated[1]),
         float(stated[2]),
     )
-    asked = resolve(read_toml(MULTI30K / "recipe.toml"))
+    recipe = resolve(read_toml(MULTI30K / "recipe.toml"))
     assert (folder.card["steps"], folder.config.text.dropout) == (
-        asked.train.steps,
-        asked.text.dropout,
+        recipe.train.steps,
+        recipe.text.dropout,
     )
 
 
@@ -52,7 +52,11 @@ def test_the_multi30k_model_translates_a_caption(engine: str) -> None:
 
 def test_the_translation_nearest_to_its_reference_is_taken(tmp_path: Path) -> None:
     (tmp_path / "right").write_text("zwei hunde laufen im schnee\nein mann schläft\n")
-    lists = "0 ||| zwei hunde sind da ||| -0.1\n0 ||| zwei hunde laufen im park ||| -0.2\n1 ||| ein mann schläft ||| -0.1\n"
+    lists = (
+        "0 ||| zwei hunde sind da ||| -0.1\n"
+        "0 ||| zwei hunde laufen im park ||| -0.2\n"
+        "1 ||| ein mann schläft ||| -0.1\n"
+    )
     command = [sys.executable, str(MULTI30K / "nearest.py"), str(tmp_path / "right")]
     done = subprocess.run(command, input=lists.encode(), capture_output=True, check=True)
     assert done.stdout.decode() == "zwei hunde laufen im park\nein mann schläft\n"

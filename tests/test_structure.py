@@ -1,4 +1,4 @@
-"""The shape of the code itself: imports point down, public names exist, the package stays small and free of silencers."""
+"""Rules for the code itself: imports point down, public names exist, ignored checks say why."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ import transduce
 
 SOURCE = Path(transduce.__file__).parent
 FILES = sorted(path for path in SOURCE.rglob("*.py"))
-# Lower floors first. A room may import the floors below it; rooms on one floor do not import each other.
+# Lower floors first. A room imports only from floors below it, not from rooms on its own floor.
 FLOORS = (
     ("errors", "log"),
     ("config", "storage", "hardware"),
@@ -36,13 +36,13 @@ ENTRY_POINT = "transduce.cli.main"
 
 
 def module_name(path: Path, source: Path) -> str:
-    """`src/transduce/text/files.py` -> `transduce.text.files`."""
+    """Return the dotted name of a file: `text/files.py` is `transduce.text.files`."""
     parts = ("transduce", *path.relative_to(source).with_suffix("").parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def import_graph(source: Path) -> dict[str, set[str]]:
-    """The modules of this package that each module imports, anywhere in its file."""
+    """Return the modules of this package that each module imports, anywhere in its file."""
     paths = {module_name(path, source): path for path in sorted(source.rglob("*.py"))}
     graph: dict[str, set[str]] = {}
     for module, path in paths.items():
@@ -80,7 +80,7 @@ def upward_imports(graph: dict[str, set[str]]) -> list[str]:
 
 
 def cycles(graph: dict[str, set[str]]) -> list[str]:
-    """Import cycles, each as `a -> b -> a`. A package's `__init__` may name its own modules."""
+    """Return the import cycles, each as `a -> b -> a`."""
     found: list[str] = []
     done: set[str] = set()
 
@@ -152,7 +152,8 @@ def test_the_checks_above_can_fail(tmp_path: Path) -> None:
         "cli/output.py": "",
     }
     assert imports_between_commands(write_package(tmp_path / "cli", commands)) == [
-        "transduce.cli.train imports transduce.cli.plan: commands share output.py and arguments.py only"
+        "transduce.cli.train imports transduce.cli.plan: "
+        "commands share output.py and arguments.py only"
     ]
 
 
@@ -186,7 +187,7 @@ assert "torch" not in sys.modules
     assert "Usage:" in done.stdout
 
 
-def test_every_public_name_is_there() -> None:
+def test_public_names_are_listed_and_importable() -> None:
     for name in transduce.__all__:
         assert getattr(transduce, name).__name__ == name
     assert sorted(transduce.__all__) == transduce.__all__
@@ -199,7 +200,7 @@ def test_no_module_is_called_utils() -> None:
     assert not [path for path in FILES if re.search(r"util|helper|common|misc", path.name)]
 
 
-def test_postponed_annotations_would_blind_the_shape_checks() -> None:
+def test_no_module_postpones_annotations_because_shape_checks_need_them() -> None:
     assert not [
         path
         for path in FILES
@@ -207,7 +208,7 @@ def test_postponed_annotations_would_blind_the_shape_checks() -> None:
     ]
 
 
-def test_silencers_carry_a_reason() -> None:
+def test_suppressed_checks_carry_a_reason() -> None:
     for path in FILES:
         for line in path.read_text(encoding="utf-8").splitlines():
             if re.search(r"#\s*(type: ignore|noqa)", line):

@@ -1,4 +1,4 @@
-"""Trainings in processes of their own, short enough to be killed often."""
+"""Trainings in separate processes, short enough to be killed often."""
 
 import subprocess
 import sys
@@ -7,7 +7,8 @@ from pathlib import Path
 
 from transduce.storage import sha256
 
-Straight = tuple[tuple[Path, Path], str]  # a corpus and the weights that a training on it ends in
+# A corpus, and the SHA-256 of the weights of an uninterrupted training on it.
+Straight = tuple[tuple[Path, Path], str]
 STEPS = 24
 SETTINGS = [
     *(
@@ -41,22 +42,25 @@ SETTINGS = [
 
 
 def start(run: Path, corpus: tuple[Path, Path], *before: str) -> "subprocess.Popen[bytes]":
+    """Start a training in a process; `before` is a command that runs it, such as strace."""
     files = ["--source", corpus[0], "--target", corpus[1]]
     command = [*before, sys.executable, "-m", "transduce", "train", run, *files, *SETTINGS]
     return subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE)
 
 
 def finish(process: "subprocess.Popen[bytes]") -> tuple[int, str]:
+    """Wait for a process and return its exit code and stderr."""
     _, err = process.communicate(timeout=120)
     return process.returncode, err.decode()
 
 
 def wait_for(process: "subprocess.Popen[bytes]", path: Path) -> None:
-    """Until a file of the run is there."""
+    """Wait until a file of the run exists; fail if the process ends before."""
     while not path.exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
 
 
 def weights(run: Path) -> str:
+    """Return the SHA-256 of the final weights of a run."""
     return sha256((run / "model" / "model.safetensors").read_bytes())

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from transduce.errors import ConfigError, MissingInputError
 
@@ -76,7 +77,7 @@ class ModelConfig(Section):
         None, ge=1, description="set automatically if text.joint is false"
     )
     n_layers: int = Field(
-        6, ge=1, le=1000, description="N: layers of the encoder, and again of the decoder"
+        6, ge=1, le=1000, description="N: number of layers in the encoder, and in the decoder"
     )
     d_model: int = Field(512, ge=2, le=65_536, description="width of embeddings and layer outputs")
     d_ff: int = Field(
@@ -112,7 +113,7 @@ class ModelConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _sizes_fit(self) -> "ModelConfig":
+    def _check_sizes(self) -> "ModelConfig":
         if self.d_model % 2:
             raise ValueError(
                 f"model.d_model is {self.d_model}: expected an even number "
@@ -207,7 +208,7 @@ class Config(Section):
     decode: DecodeConfig = DecodeConfig()
 
     @model_validator(mode="after")
-    def _sections_fit(self) -> "Config":
+    def _check_combinations(self) -> "Config":
         text, data, model, train = self.text, self.data, self.model, self.train
         if text.dropout and (text.kind != "bpe" or model.kind != "encoder-decoder"):
             raise ValueError(
@@ -218,7 +219,8 @@ class Config(Section):
         if train.consistency and not model.dropout:
             raise ValueError(
                 f"train.consistency is {train.consistency} and model.dropout is 0: "
-                "without dropout both passes are identical; set model.dropout=0.1 or train.consistency=0"
+                "without dropout both passes are identical; "
+                "set model.dropout=0.1 or train.consistency=0"
             )
         if train.better_by == "bleu" and model.kind == "decoder-only":
             raise ValueError(
@@ -238,7 +240,7 @@ def setting_names() -> list[str]:
     return [
         f"{section}.{key}"
         for section, field in Config.model_fields.items()
-        for key in field.annotation.model_fields  # type: ignore[union-attr]  # every field of Config is a Section
+        for key in field.annotation.model_fields  # type: ignore[union-attr]  # it is a Section
     ]
 
 
@@ -251,7 +253,7 @@ def resolve(*layers: Layer) -> Config:
     for layer in layers:
         for section, settings in layer.items():
             if section not in Config.model_fields:
-                raise _unknown(section)
+                raise _unknown_setting_error(section)
             for key in settings:
                 _check_known(f"{section}.{key}")
             merged.setdefault(section, {}).update(settings)
@@ -280,19 +282,19 @@ def read_toml(path: Path) -> dict[str, dict[str, Any]]:
         with path.open("rb") as file:
             layer = tomllib.load(file)
     except FileNotFoundError:
-        raise MissingInputError(f"no settings file {path}") from None
+        raise MissingInputError(f"no settings file {path}; check the path") from None
     except OSError as error:
         raise MissingInputError(f"{path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
     for section, settings in layer.items():
         if not isinstance(settings, dict):
-            raise _unknown(section)
+            raise _unknown_setting_error(section)
     return layer
 
 
 def to_toml(config: Config) -> str:
-    """Return all settings as TOML with their descriptions; unset ones are commented out."""
+    """Return all settings as TOML with their descriptions; those that are None as comments."""
     lines: list[str] = []
     for section, values in config.model_dump().items():
         lines.append(f"[{section}]")
@@ -323,12 +325,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def _check_known(name: str) -> None:
     if name not in setting_names():
-        raise _unknown(name)
+        raise _unknown_setting_error(name)
 
 
-def _unknown(name: str) -> ConfigError:
+def _unknown_setting_error(name: str) -> ConfigError:
+    """Return the error for an unknown name, which suggests a setting with the same key."""
     section, _, key = name.partition(".")
-    same_key = [known for known in setting_names() if known.split(".")[1] == (key or section)]
+    key = key or section  # a name without a section may be a key
+    same_key = [known for known in setting_names() if known.split(".")[1] == key]
     hint = f"did you mean {same_key[0]!r}?" if same_key else nearest(name, setting_names())
     return ConfigError(f"unknown setting {name!r}: {hint}")
 
@@ -341,7 +345,7 @@ def _parse_value(text: str) -> Any:
         return text
 
 
-def _explain(problem: Any) -> str:
+def _explain(problem: ErrorDetails) -> str:
     """Return the message for one of pydantic's validation errors."""
     if problem["type"] == "value_error":
         return str(problem["ctx"]["error"])

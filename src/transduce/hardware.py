@@ -36,9 +36,10 @@ def find_device() -> "torch.device":
         return torch.device("cpu")
     number = int(os.environ.get("LOCAL_RANK", "0"))
     if number >= torch.cuda.device_count():
+        n_devices = torch.cuda.device_count()
         raise ConfigError(
-            f"process {number + 1} on this machine needs a CUDA device of its own, "
-            f"but there are only {torch.cuda.device_count()}; start no more processes than devices"
+            f"no CUDA device for process {number + 1} on this machine: {n_devices} available; "
+            f"start at most {n_devices} processes here"
         )
     device = torch.device("cuda", number)
     torch.cuda.set_device(device)

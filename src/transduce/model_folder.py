@@ -134,7 +134,8 @@ def find_model(path: Path) -> Path:
             "(the same train command resumes it)"
         )
     raise ModelError(
-        f"{path} is not a model folder: neither it nor {path / 'model'} contains {CONFIG}"
+        f"{path} is not a model folder: neither it nor {path / 'model'} contains {CONFIG}; "
+        "give a model folder or a run folder"
     )
 
 
@@ -156,7 +157,8 @@ def open_model(path: Path) -> ModelFolder:
     for name in (CONFIG, WEIGHTS, SOURCE_VOCABULARY):
         if name not in entries:
             raise ModelError(
-                f"{folder / MANIFEST} does not list {name}: the model folder is incomplete"
+                f"{folder / MANIFEST} does not list {name}: the model folder is incomplete; "
+                "copy the whole folder again"
             )
     _read_checked(folder, WEIGHTS, entries[WEIGHTS], keep=False)
     files = {
@@ -200,7 +202,7 @@ def _listed_files(manifest: Mapping[str, Any], folder: Path) -> dict[str, dict[s
         )
     files = manifest.get("files")
     if not isinstance(files, dict) or not all(isinstance(entry, dict) for entry in files.values()):
-        raise ModelError(f"{folder / MANIFEST} has no list of files")
+        raise ModelError(f"{folder / MANIFEST} has no list of files; copy the whole folder again")
     return files
 
 
@@ -245,4 +247,7 @@ def _parse_config(content: bytes, folder: Path) -> FolderConfig:
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(str(part) for part in problem["loc"])
-        raise ModelError(f"{folder / CONFIG}: {where}: {problem['msg']}") from None
+        raise ModelError(
+            f"{folder / CONFIG}: {where}: {problem['msg']}; "
+            "it was edited, or written by another version of transduce"
+        ) from None

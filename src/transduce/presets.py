@@ -1,4 +1,4 @@
-"""Presets and recipes (`presets.toml`), and the choice of settings from the size of a corpus."""
+"""Presets and recipes (`presets.toml`), and settings proposed for the size of a corpus."""
 
 import tomllib
 from bisect import bisect
@@ -32,7 +32,7 @@ def preset(name: str) -> Layer:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Settings for a corpus, and reasons (by dotted name) for those the user did not set."""
+    """Settings for a corpus, and the reason for each one that was chosen, by dotted name."""
 
     settings: Layer
     reasons: Mapping[str, str]
@@ -47,8 +47,8 @@ def propose(n_pairs: int, n_tokens: int, name: str, requested: Sequence[Layer] =
     given = _given(requested)
     recipe = resolve(preset(name)).train
     epochs = (100, 60, 20, 10)[bisect((10_000, 100_000, 1_000_000), n_pairs)]
-    suitable = (1024, 4096, 8192)[bisect((20_000, 1_000_000), n_pairs)]
-    batch_tokens = given.get("batch_tokens") or suitable
+    default_batch_tokens = (1024, 4096, 8192)[bisect((20_000, 1_000_000), n_pairs)]
+    batch_tokens = given.get("batch_tokens") or default_batch_tokens
     steps = _steps(epochs, n_tokens, batch_tokens, given)
     every = max(1, steps // 25)
     warmup_steps = min(recipe.warmup_steps, max(1, steps // 5))
@@ -71,7 +71,7 @@ def propose(n_pairs: int, n_tokens: int, name: str, requested: Sequence[Layer] =
 
 
 def _steps(epochs: int, n_tokens: int, batch_tokens: int, given: Mapping[str, Any]) -> int:
-    """Return the given number of steps, or the steps of `epochs`, within bounds."""
+    """Return the requested number of steps, or that of `epochs`, at least 500, at most 100,000."""
     tokens_per_step = batch_tokens * given.get("accumulate", 1)
     return given.get("steps") or min(100_000, max(500, epochs * n_tokens // tokens_per_step))
 
@@ -83,15 +83,17 @@ def _proposal(
     reasons: Mapping[str, str],
     given: Mapping[str, Any],
 ) -> Proposal:
-    """Add the chosen settings to a preset; drop the reasons of settings that the user has set."""
+    """Add the chosen settings to a preset, without reasons for settings that the user has set."""
     settings = {**preset(name), "data": {"batch_tokens": batch_tokens}}
     settings["train"] = {**settings.get("train", {}), **chosen}
-    kept = {name: why for name, why in reasons.items() if name.split(".")[1] not in given}
-    return Proposal(settings, kept)
+    shown = {
+        setting: reason for setting, reason in reasons.items() if setting.split(".")[1] not in given
+    }
+    return Proposal(settings, shown)
 
 
 def _given(layers: Sequence[Layer]) -> dict[str, Any]:
-    """Return the settings of the sections `data` and `train`, by key."""
+    """Return what the layers set in the sections `data` and `train`, by key."""
     return {
         key: value
         for layer in layers
@@ -100,8 +102,8 @@ def _given(layers: Sequence[Layer]) -> dict[str, Any]:
     }
 
 
-def shape_for(n_pairs: int) -> str:
-    """Return the preset for a corpus of `n_pairs` sentence pairs."""
+def preset_for_pairs(n_pairs: int) -> str:
+    """Return the name of the preset for a corpus of `n_pairs` sentence pairs."""
     return ("tiny", "small", "base", "big")[bisect((200_000, 1_000_000, 20_000_000), n_pairs)]
 
 
@@ -121,7 +123,7 @@ def propose_text(n_tokens: int, name: str, requested: Sequence[Layer] = ()) -> P
         "learning_rate": 1e-3,
     }
     reasons = {
-        "data.batch_tokens": "tokens, in full windows",
+        "data.batch_tokens": "the default for text; each batch is cut into full windows",
         "train.steps": (
             f"about 10 epochs of {n_tokens:,} tokens; fewer if validation stops improving"
         ),
@@ -130,6 +132,6 @@ def propose_text(n_tokens: int, name: str, requested: Sequence[Layer] = ()) -> P
     return _proposal(name, batch_tokens, chosen, reasons, given)
 
 
-def text_shape_for(n_characters: int) -> str:
-    """Return the preset for a language model on a text of `n_characters`."""
+def preset_for_text(n_characters: int) -> str:
+    """Return the name of the preset for a language model on a text of `n_characters`."""
     return ("tiny", "small", "base")[bisect((3_000_000, 100_000_000), n_characters)]

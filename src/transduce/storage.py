@@ -81,7 +81,9 @@ def read_json(path: Path, folder_kind: str) -> dict[str, Any]:
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path} is not valid JSON: {error}") from None
+        raise ModelError(
+            f"{path} is not valid JSON: {error}; the {folder_kind} is damaged"
+        ) from None
     if not isinstance(value, dict):
         raise ModelError(f"{path} contains a JSON {type(value).__name__}, expected an object")
     return value

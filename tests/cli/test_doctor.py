@@ -259,7 +259,10 @@ def test_unusable_paths_are_errors_before_the_work(
 ) -> None:
     source, target = write(*sides(pairs[:30]))
     code, _, err = doctor("--source", tmp_path / "gone.en", "--target", target)
-    assert (code, err) == (66, f"transduce: error: no file {tmp_path / 'gone.en'}\n")
+    assert (code, err) == (
+        66,
+        f"transduce: error: no file {tmp_path / 'gone.en'}; check the path\n",
+    )
     code, out, err = doctor(
         "--source", source, "--target", target, "--html", tmp_path / "no" / "report.html"
     )

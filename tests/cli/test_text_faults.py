@@ -144,11 +144,11 @@ def test_31_files_that_cannot_be_read_are_named(
 ) -> None:
     good, empty = write("good.it", GOOD[1]), write("empty.en", b"")
     for path, said in (
-        (tmp_path / "gone.en", f"no file {tmp_path / 'gone.en'}"),
-        (tmp_path / "gone.en.gz", f"no file {tmp_path / 'gone.en.gz'}"),
-        (good / "below", f"no file {good / 'below'}"),
+        (tmp_path / "gone.en", f"no file {tmp_path / 'gone.en'}; check the path"),
+        (tmp_path / "gone.en.gz", f"no file {tmp_path / 'gone.en.gz'}; check the path"),
+        (good / "below", f"no file {good / 'below'}; check the path"),
         (tmp_path, f"{tmp_path} is a folder; expected a text file"),
-        (tmp_path / "none-*.en", f"no file matches {tmp_path / 'none-*.en'}"),
+        (tmp_path / "none-*.en", f"no file matches {tmp_path / 'none-*.en'}; check the pattern"),
     ):
         assert train("--source", path, "--target", good) == (66, f"transduce: error: {said}\n")
         assert transduce("doctor", "--source", path, "--target", good) == (

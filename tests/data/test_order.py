@@ -29,7 +29,7 @@ def random_examples(n: int = 211) -> list[Example]:
     return [example(*random.integers(1, 30, 2).tolist(), first=4 + i) for i in range(n)]
 
 
-def test_a_batch_shifts_the_target_by_one_and_counts_real_pieces() -> None:
+def test_a_batch_shifts_the_target_by_one_and_counts_tokens_without_padding() -> None:
     batch = collate([example(2, 3), example(1, 1)])
     assert batch.source.tolist() == [[4, 5, EOS], [4, EOS, PAD]]
     assert batch.source_mask.tolist() == [[True, True, True], [True, True, False]]
@@ -49,7 +49,7 @@ def test_batches_keep_the_budget_and_every_example(lengths: list[int], budget: i
 def epoch_of(
     examples: list[Example], budget: int, seed: int, epoch: int = 0
 ) -> list[list[Example]]:
-    """The batches of one epoch."""
+    """Return the batches of one epoch."""
     batches = []
     for found, after in batches_of_examples(ExampleList(examples), budget, seed, Position(epoch)):
         batches.append(found)
@@ -59,6 +59,7 @@ def epoch_of(
 
 
 def names(batches: list[list[Example]]) -> list[list[int]]:
+    """Return the first source id of each example, which identifies it."""
     return [[int(example.source[0]) for example in batch] for batch in batches]
 
 
@@ -84,26 +85,28 @@ def test_the_order_is_a_function_of_seed_and_epoch() -> None:
 def test_neighbours_of_the_corpus_are_not_neighbours_of_an_epoch() -> None:
     order = [name for batch in names(epoch_of(MANY, 128, 3)) for name in batch]
     near = sum(abs(a - b) < BLOCK for a, b in pairwise(order))
-    assert (
-        near / len(order) < 0.1
-    )  # a shuffle of all would give 2 * BLOCK / len(MANY) = 0.06; the order of the corpus, 1
+    # A full shuffle would give 2 * BLOCK / len(MANY) = 0.06, the order of the corpus 1.
+    assert near / len(order) < 0.1
 
 
-def test_a_stream_taken_up_at_a_position_goes_on_as_the_unbroken_one() -> None:
+def test_a_stream_resumed_at_a_position_continues_identically() -> None:
     for examples, budget in ((random_examples(), 128), (MANY, 65536)):
         n = len(epoch_of(examples, budget, 3))
-        unbroken = list(islice(stream(ExampleList(examples), budget, 3, Position()), 2 * n + 5))
+        uninterrupted = list(
+            islice(stream(ExampleList(examples), budget, 3, Position()), 2 * n + 5)
+        )
         for k in (1, n // 2, n - 1, n, n + 3):
-            again = list(islice(stream(ExampleList(examples), budget, 3, unbroken[k - 1][1]), 5))
+            start = uninterrupted[k - 1][1]
+            resumed = list(islice(stream(ExampleList(examples), budget, 3, start), 5))
             for (batch, position), (other, other_position) in zip(
-                unbroken[k : k + 5], again, strict=True
+                uninterrupted[k : k + 5], resumed, strict=True
             ):
                 assert position == other_position
                 assert batch.source.equal(other.source)
 
 
 @pytest.mark.parametrize("n_ranks", [2, 3])
-def test_ranks_share_the_batches_of_one(n_ranks: int) -> None:
+def test_ranks_divide_the_batches_of_a_single_process(n_ranks: int) -> None:
     examples = ExampleList(random_examples())
     alone = list(islice(stream(examples, 128, 3, Position()), 30 * n_ranks))
     for rank in range(n_ranks):
@@ -119,7 +122,7 @@ def test_buckets_by_length_waste_little_on_padding() -> None:
     assert sum(len(example.target) for batch in batches for example in batch) / cells > 0.9
 
 
-def test_measuring_sees_every_example_once() -> None:
+def test_evaluation_reads_every_example_once() -> None:
     examples = random_examples()
     assert sum(batch.n_tokens for batch in in_order(examples, 128)) == sum(
         len(each.target) - 1 for each in examples

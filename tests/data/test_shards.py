@@ -1,4 +1,4 @@
-"""The encoded corpus: the same bytes by any road, whole or not there, and equal to encoding in memory."""
+"""The encoded corpus: deterministic, either complete or absent, and equal to encoding in memory."""
 
 import hashlib
 import json
@@ -56,15 +56,15 @@ def digest(folder: Path) -> dict[str, str]:
     }
 
 
-def test_rows_come_back_as_encoding_in_memory_gives_them(tmp_path: Path) -> None:
+def test_stored_rows_equal_those_encoded_in_memory(tmp_path: Path) -> None:
     write_manifest(tmp_path, "key", encode_corpus(make_job(tmp_path), ROWS, n_workers=0), {})
     found = EncodedPairs(open_shards(tmp_path))
-    wanted = encode_pairs(PAIRS, VOCABULARY, VOCABULARY)
-    assert len(found) == len(wanted) == 2500
+    expected = encode_pairs(PAIRS, VOCABULARY, VOCABULARY)
+    assert len(found) == len(expected) == 2500
     examples = [
         example for number in range(-(-2500 // BLOCK)) for example in found.block(number, 0)
     ]
-    for example, other in zip(examples, wanted, strict=True):
+    for example, other in zip(examples, expected, strict=True):
         assert example.source.tolist() == other.source.tolist()
         assert example.target.tolist() == other.target.tolist()
     assert examples[0].source.dtype == np.uint16
@@ -72,13 +72,13 @@ def test_rows_come_back_as_encoding_in_memory_gives_them(tmp_path: Path) -> None
 
 def test_any_number_of_processes_gives_the_same_bytes(tmp_path: Path) -> None:
     for n in (0, 1, 2):
-        task = make_job(tmp_path / str(n))
-        write_manifest(tmp_path / str(n), "key", encode_corpus(task, ROWS, n), {})
+        job = make_job(tmp_path / str(n))
+        write_manifest(tmp_path / str(n), "key", encode_corpus(job, ROWS, n), {})
     assert digest(tmp_path / "0") == digest(tmp_path / "1") == digest(tmp_path / "2")
     assert len(digest(tmp_path / "0")) == 9 * 5
 
 
-def test_what_is_too_long_is_left_out_and_counted(tmp_path: Path) -> None:
+def test_pairs_that_are_too_long_are_dropped_and_counted(tmp_path: Path) -> None:
     n_parts = encode_corpus(make_job(tmp_path, max_length=9), ROWS, n_workers=0)
     write_manifest(tmp_path, "key", n_parts, {})
     parts = read_manifest(tmp_path)["parts"]
@@ -90,13 +90,13 @@ def test_what_is_too_long_is_left_out_and_counted(tmp_path: Path) -> None:
     assert sum(part["too_long"] for part in parts) == 2500 - kept > 0
 
 
-def test_parts_that_are_there_are_left_alone_and_those_of_another_corpus_are_made_again(
+def test_existing_parts_are_kept_and_parts_of_another_corpus_are_replaced(
     tmp_path: Path,
 ) -> None:
-    task = make_job(tmp_path)
-    encode_corpus(task, ROWS, n_workers=0)
+    job = make_job(tmp_path)
+    encode_corpus(job, ROWS, n_workers=0)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("part-*")}
-    encode_corpus(task, ROWS, n_workers=0)
+    encode_corpus(job, ROWS, n_workers=0)
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("part-*")}
     other = make_job(tmp_path, key="other")
     n_parts = encode_corpus(other, ROWS[:400], n_workers=0)
@@ -120,7 +120,7 @@ write_manifest(folder, "key", encoder.encode_corpus(make_job(folder), ROWS, n_wo
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.35, 0.45])
-def test_a_killed_preparation_goes_on_and_ends_in_the_same_bytes(
+def test_a_killed_preparation_continues_and_gives_the_same_bytes(
     tmp_path: Path, seconds: float
 ) -> None:
     process = subprocess.Popen(
@@ -154,25 +154,25 @@ def work_on(folder: Path, requests: bytes) -> None:
         encoder.work(asked, answers)
 
 
-def test_a_request_that_was_cut_off_makes_no_part(tmp_path: Path) -> None:
-    """The parent may be killed at any byte of what it writes to a worker."""
+def test_an_incomplete_request_writes_no_part(tmp_path: Path) -> None:
+    """The parent may be killed while it writes a request, after any byte."""
     content = "\n".join(field for row in ROWS[:30] for field in row).encode()
-    task = json.dumps(asdict(make_job(tmp_path))).encode() + b"\n"
+    job = json.dumps(asdict(make_job(tmp_path))).encode() + b"\n"
     header = json.dumps({"number": 0, "columns": 2, "bytes": len(content)}).encode() + b"\n"
     for cut in range(0, len(content), 29):
-        work_on(tmp_path, task + header + content[:cut])
+        work_on(tmp_path, job + header + content[:cut])
         assert not is_written(tmp_path, 0, "key")
-    work_on(tmp_path, task + header + content)
+    work_on(tmp_path, job + header + content)
     assert is_written(tmp_path, 0, "key")
 
 
-def test_when_every_worker_fails_the_error_comes_at_once(tmp_path: Path) -> None:
+def test_when_every_worker_fails_the_error_is_raised_at_once(tmp_path: Path) -> None:
     failing = EncodingJob(str(tmp_path / "gone"), "key", make_job(tmp_path).vocabularies, 256)
     with pytest.raises(StorageError, match="could not be encoded"):
         encode_in_processes(failing, enumerate([list(ROWS[:2])] * 10), 2)
 
 
-def test_a_worker_imports_nothing_from_the_folder_it_is_started_in(
+def test_a_worker_imports_nothing_from_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "queue.py").write_text("raise RuntimeError('run by mistake')")
@@ -182,7 +182,7 @@ def test_a_worker_imports_nothing_from_the_folder_it_is_started_in(
     worker.end()
 
 
-def test_a_text_of_more_parts_than_may_be_open_is_read(
+def test_a_text_with_more_parts_than_may_be_open_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(encoder, "MAX_CHARACTERS", 40)
@@ -193,8 +193,8 @@ def test_a_text_of_more_parts_than_may_be_open_is_read(
     )
     (tmp_path / "v.model").write_bytes(vocabulary.model)
     rows = [(NEXT_LINE if i else FIRST, row[1]) for i, row in enumerate(ROWS[:50])]
-    task = EncodingJob(str(tmp_path), "key", (str(tmp_path / "v.model"),), 256)
-    n_parts = encode_corpus(task, rows, n_workers=0)
+    job = EncodingJob(str(tmp_path), "key", (str(tmp_path / "v.model"),), 256)
+    n_parts = encode_corpus(job, rows, n_workers=0)
     assert n_parts > 20
     write_manifest(tmp_path, "key", n_parts, {})
     assert vocabulary.decode(TokenStream(open_shards(tmp_path))[:].tolist()) == "\n".join(
@@ -204,8 +204,10 @@ def test_a_text_of_more_parts_than_may_be_open_is_read(
 
 def test_workers_end_with_their_parent(tmp_path: Path) -> None:
     script = (
-        "import os, sys\nfrom pathlib import Path\nfrom tests.data.test_shards import Worker, make_job\n"
-        "worker = Worker(make_job(Path(sys.argv[1])))\nprint(worker._process.pid, flush=True)\nos.kill(os.getpid(), 9)"
+        "import os, sys\nfrom pathlib import Path\n"
+        "from tests.data.test_shards import Worker, make_job\n"
+        "worker = Worker(make_job(Path(sys.argv[1])))\n"
+        "print(worker._process.pid, flush=True)\nos.kill(os.getpid(), 9)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path)], capture_output=True, check=False
@@ -217,7 +219,7 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
         except ProcessLookupError:
             return
         time.sleep(0.05)
-    raise AssertionError("the worker is still there")
+    raise AssertionError("the worker outlived its parent")
 
 
 def test_a_worker_that_dies_or_fails_is_reported(tmp_path: Path) -> None:
@@ -232,7 +234,10 @@ def test_a_worker_that_dies_or_fails_is_reported(tmp_path: Path) -> None:
     failing = EncodingJob(str(tmp_path / "gone"), "key", make_job(tmp_path).vocabularies, 256)
     with pytest.raises(
         StorageError,
-        match=r"part 0 could not be encoded: FileNotFoundError: .*; run the same command to continue",
+        match=(
+            r"part 0 could not be encoded: FileNotFoundError: .*; "
+            r"run the same command to continue"
+        ),
     ):
         encode_in_processes(failing, iter([(0, ROWS[:2])]), 1)
 
@@ -259,12 +264,10 @@ def test_a_text_reads_across_its_parts(tmp_path: Path) -> None:
     lines = [pair.target for pair in PAIRS[:700]]
     vocabulary = learn_vocabulary(lines, "char", 999, exact=False, is_text=True)
     (tmp_path / "v.model").write_bytes(vocabulary.model)
-    rows = [
-        (FIRST if i == 0 else NEXT_DOCUMENT if i == 450 else NEXT_LINE, line)
-        for i, line in enumerate(lines)
-    ]
-    task = EncodingJob(str(tmp_path), "key", (str(tmp_path / "v.model"),), 256)
-    write_manifest(tmp_path, "key", encode_corpus(task, rows, n_workers=2), {})
+    precedes = {0: FIRST, 450: NEXT_DOCUMENT}
+    rows = [(precedes.get(i, NEXT_LINE), line) for i, line in enumerate(lines)]
+    job = EncodingJob(str(tmp_path), "key", (str(tmp_path / "v.model"),), 256)
+    write_manifest(tmp_path, "key", encode_corpus(job, rows, n_workers=2), {})
     stream = TokenStream(open_shards(tmp_path))
     ids = stream[:].tolist()
     assert len(stream) == len(ids)

@@ -9,7 +9,7 @@ from transduce.text.vocabulary import EOS, SOS, learn_vocabulary
 IDS = np.arange(4, 4 + 331, dtype=np.int32)
 
 
-def test_documents_are_one_stream_with_an_end_between_them() -> None:
+def test_documents_are_one_stream_separated_by_eos() -> None:
     documents = ["one two\nthree\n", "four\u2028five"]
     vocabulary = learn_vocabulary(
         ["one two three four five"], "char", 999, exact=False, is_text=True
@@ -22,7 +22,7 @@ def test_documents_are_one_stream_with_an_end_between_them() -> None:
     assert ids[1:cut] == vocabulary.encode(documents[0])
 
 
-def test_every_piece_predicts_the_next_and_windows_are_full() -> None:
+def test_every_token_predicts_the_next_and_windows_are_full() -> None:
     for batch, _ in islice(window_stream(IDS, 7, 35, 0, Position()), 30):
         assert batch.source is None
         assert (batch.target_out - batch.target_in == 1).all()
@@ -30,7 +30,7 @@ def test_every_piece_predicts_the_next_and_windows_are_full() -> None:
         assert batch.n_tokens == batch.target_in.numel() <= 35
 
 
-def test_an_epoch_has_no_piece_twice_and_misses_less_than_two_windows() -> None:
+def test_an_epoch_has_no_token_twice_and_misses_less_than_two_windows() -> None:
     seen: list[int] = []
     for batch, after in window_stream(IDS, 7, 35, 0, Position()):
         seen += batch.target_out.flatten().tolist()
@@ -40,7 +40,7 @@ def test_an_epoch_has_no_piece_twice_and_misses_less_than_two_windows() -> None:
     assert len(seen) > len(IDS) - 2 * 7 - 1
 
 
-def test_another_epoch_cuts_at_another_place_and_the_same_position_gives_the_same_batch() -> None:
+def test_each_epoch_has_its_own_offset_and_the_same_position_gives_the_same_batch() -> None:
     stream = list(islice(window_stream(IDS, 7, 35, 0, Position()), 25))
     starts = {int(batch.target_in[0, 0]) % 7 for batch, _ in stream}
     assert len(starts) > 1
@@ -49,7 +49,7 @@ def test_another_epoch_cuts_at_another_place_and_the_same_position_gives_the_sam
         assert again[0].target_in.equal(stream[k][0].target_in)
 
 
-def test_measuring_sees_every_full_window_once() -> None:
+def test_evaluation_reads_every_full_window_once() -> None:
     seen = [
         i for batch in windows_in_order(IDS, 7, 35) for i in batch.target_out.flatten().tolist()
     ]

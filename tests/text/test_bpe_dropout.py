@@ -13,7 +13,7 @@ from transduce.text.vocabulary import learn_vocabulary
 
 LINES = [side for pair in generate("en-it", 1500, seed=1) for side in (pair.source, pair.target)]
 VOCABULARY = learn_vocabulary(LINES, "bpe", 900)
-CUTTER = BpeDropout(VOCABULARY)
+ENCODER = BpeDropout(VOCABULARY)
 
 
 def test_without_dropout_it_is_the_encoding_of_sentencepiece() -> None:
@@ -28,12 +28,12 @@ def test_without_dropout_it_is_the_encoding_of_sentencepiece() -> None:
         "▁a▁▁b",
         "<s> [EOS] </s>",
     ]:
-        assert CUTTER.encode(line, 0.0, random) == VOCABULARY.encode(line)
+        assert ENCODER.encode(line, 0.0, random) == VOCABULARY.encode(line)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
 def test_without_dropout_it_is_the_encoding_of_sentencepiece_for_any_text(text: str) -> None:
-    assert CUTTER.encode(text, 0.0, Random(0)) == VOCABULARY.encode(text)
+    assert ENCODER.encode(text, 0.0, Random(0)) == VOCABULARY.encode(text)
 
 
 @given(
@@ -41,36 +41,39 @@ def test_without_dropout_it_is_the_encoding_of_sentencepiece_for_any_text(text: 
     st.floats(0, 1),
     st.integers(0, 2**32),
 )
-def test_whatever_is_left_out_the_text_is_the_same_and_so_are_the_pieces_of_a_seed(
+def test_dropout_keeps_the_text_and_the_seed_determines_the_tokens(
     text: str, dropout: float, seed: int
 ) -> None:
-    ids = CUTTER.encode(text, dropout, Random(seed))
+    ids = ENCODER.encode(text, dropout, Random(seed))
     assert VOCABULARY.decode(ids) == VOCABULARY.decode(VOCABULARY.encode(text))
     assert ids == BpeDropout(VOCABULARY).encode(text, dropout, Random(seed))
 
 
-def test_with_every_merge_left_out_characters_remain() -> None:
-    assert len(CUTTER.encode("gatto nero", 1.0, Random(0))) == 1 + len("gatto nero")
+def test_dropping_every_merge_leaves_characters() -> None:
+    assert len(ENCODER.encode("gatto nero", 1.0, Random(0))) == 1 + len("gatto nero")
 
 
 def step_by_step(symbols: tuple[str, ...], dropout: float, random: Random) -> tuple[str, ...]:
-    """The algorithm of the paper as it is written: at each step drop each possible merge, then take the best that is left."""
+    """Segment as the paper describes: at each step drop merges at random, then apply the best."""
     ranks = VOCABULARY.merge_ranks()
     while True:
         merges = [(ranks[a + b], i) for i, (a, b) in enumerate(pairwise(symbols)) if a + b in ranks]
-        left = [merge for merge in merges if random.random() >= dropout]
-        if not left:
+        kept = [merge for merge in merges if random.random() >= dropout]
+        if not kept:
             return symbols
-        i = min(left)[1]
+        i = min(kept)[1]
         symbols = (*symbols[:i], symbols[i] + symbols[i + 1], *symbols[i + 2 :])
 
 
 @pytest.mark.parametrize("dropout", [0.1, 0.5])
-def test_segmentations_are_drawn_as_often_as_by_the_paper(dropout: float) -> None:
-    """Two samples of 4000 of each segmentation, compared bin by bin; each |z| > 4.5 has probability below 7e-6."""
+def test_segmentations_are_as_frequent_as_in_the_algorithm_of_the_paper(dropout: float) -> None:
+    """Compare the counts of each segmentation in two samples of 4000.
+
+    Each comparison fails by chance (|z| > 4.5) with a probability below 7e-6.
+    """
     n, word = 4000, "▁mangiano"
     random = Random(1)
-    ours = Counter(CUTTER._segment(word, dropout, random) for _ in range(n))
+    ours = Counter(ENCODER._segment(word, dropout, random) for _ in range(n))
     theirs = Counter(step_by_step(tuple(word), dropout, random) for _ in range(n))
     assert len(ours) > 3
     for symbols in ours.keys() | theirs.keys():

@@ -39,7 +39,8 @@ def test_unequal_files_are_refused_with_both_counts_and_the_place(tmp_path: Path
     read = PairFiles((source,), (target,)).read()
     with pytest.raises(
         DataError,
-        match=r"a\.en has 399 lines, .*b\.it has 400; line n of one must be the translation of line n of the other\. "
+        match=r"a\.en has 399 lines, .*b\.it has 400; "
+        r"line n of one must be the translation of line n of the other\. "
         r"They probably drift apart near line 15\d\. Run transduce doctor to see the place",
     ):
         list(read)
@@ -61,7 +62,7 @@ def test_languages_are_read_from_the_suffixes(
     assert PairFiles((Path(names[0]),), (Path(names[1]),)).languages == languages
 
 
-def test_tsv_has_source_and_target_and_perhaps_more(tmp_path: Path) -> None:
+def test_tsv_columns_after_the_first_two_are_ignored(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "one\tuno\tsome note\n\ntwo\tdue\n")
     assert list(open_pairs(pairs=[path]).read()) == [
         Pair("one", "uno"),
@@ -95,7 +96,8 @@ def test_jsonl_has_two_named_fields(tmp_path: Path) -> None:
     [
         (
             '{"en": "one", "it": "uno"}',
-            r"line 1: found fields en, it; expected text in 'source' and 'target': name the fields with --fields",
+            r"line 1: found fields en, it; expected text in 'source' and 'target': "
+            r"name the fields with --fields",
         ),
         ('["one", "uno"]', "line 1: found a list; expected text in 'source' and 'target'"),
         ('{"source": 1, "target": "uno"}', "line 1: found fields source, target; expected text"),
@@ -103,7 +105,7 @@ def test_jsonl_has_two_named_fields(tmp_path: Path) -> None:
         ("[" * 100_000, "line 1: not valid JSON: "),
     ],
 )
-def test_other_json_is_refused(tmp_path: Path, line: str, message: str) -> None:
+def test_json_without_the_two_fields_is_refused(tmp_path: Path, line: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         list(open_pairs(pairs=[write(tmp_path / "a.jsonl", line)]).read())
 
@@ -126,12 +128,14 @@ def test_other_json_is_refused(tmp_path: Path, line: str, message: str) -> None:
         ({"source": ["a"], "pairs": ["b.tsv"]}, "give either --source and --target, or --pairs"),
     ],
 )
-def test_sides_that_do_not_fit_are_refused(arguments: dict[str, list[str]], message: str) -> None:
+def test_sides_that_do_not_go_together_are_refused(
+    arguments: dict[str, list[str]], message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         open_pairs(**arguments)
 
 
-def test_fingerprints_tell_what_changed(tmp_path: Path) -> None:
+def test_changes_between_fingerprints_are_described(tmp_path: Path) -> None:
     source, target = write(tmp_path / "a", "one\n"), write(tmp_path / "b", "uno\n")
     before = PairFiles((source,), (target,)).fingerprint()
     write(source, "two\n")

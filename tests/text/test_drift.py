@@ -1,4 +1,4 @@
-"""Drifts that were planted are found; files without drift raise no alarm."""
+"""Planted drifts are found; files without drift raise no alarm."""
 
 import random
 
@@ -8,7 +8,7 @@ import pytest
 from transduce.grammar import generate
 from transduce.text.drift import Drift, find_drifts, likely_drift
 
-CLOSE = 50  # lines: the promise
+MAX_ERROR = 50  # lines between a drift and the place where it is reported
 Lengths = list[int]
 
 
@@ -24,10 +24,10 @@ def test_a_deleted_line_is_found_on_either_side_wherever_it_was(n: int, seed: in
     rng = random.Random(seed)
     for place in (0, n - 1, *(rng.randrange(n) for _ in range(4))):
         (drift,) = find_drifts(source[:place] + source[place + 1 :], target)
-        assert abs(drift.line - place - 1) <= CLOSE
+        assert abs(drift.line - place - 1) <= MAX_ERROR
         assert drift.shift == 1
         (drift,) = find_drifts(source, target[:place] + target[place + 1 :])
-        assert abs(drift.line - place - 1) <= CLOSE
+        assert abs(drift.line - place - 1) <= MAX_ERROR
         assert drift.shift == -1
 
 
@@ -35,39 +35,41 @@ def test_a_missing_block_is_one_drift() -> None:
     source, target = lengths(3000, 1)
     for first, n in ((300, 500), (1500, 37), (2900, 100)):
         (drift,) = find_drifts(source[:first] + source[first + n :], target)
-        assert abs(drift.line - first - 1) <= CLOSE
+        assert abs(drift.line - first - 1) <= MAX_ERROR
         assert drift.shift == n
         (drift,) = find_drifts(source, target[:first] + target[first + n :])
-        assert abs(drift.line - first - 1) <= CLOSE
+        assert abs(drift.line - first - 1) <= MAX_ERROR
         assert drift.shift == -n
 
 
 def test_several_deletions_are_all_found() -> None:
     source, target = lengths(4000, 2)
-    gone = [700, 1900, 3100]
-    drifts = find_drifts([length for i, length in enumerate(source) if i not in gone], target)
+    deleted = [700, 1900, 3100]
+    drifts = find_drifts([length for i, length in enumerate(source) if i not in deleted], target)
     assert [drift.shift for drift in drifts] == [1, 2, 3]
-    assert all(abs(drift.line - place) <= CLOSE for drift, place in zip(drifts, gone, strict=True))
+    assert all(
+        abs(drift.line - place) <= MAX_ERROR for drift, place in zip(drifts, deleted, strict=True)
+    )
 
 
-def test_files_of_equal_length_can_drift_too_and_come_together_again() -> None:
+def test_files_of_equal_length_can_drift_and_become_aligned_again() -> None:
     source, target = lengths(4000, 3)
     drifts = find_drifts([*source[:1000], *source[1001:3000], 17, *source[3000:]], target)
     assert [drift.shift for drift in drifts] == [1, 0]
-    assert abs(drifts[0].line - 1001) <= CLOSE
-    assert abs(drifts[1].line - 3000) <= CLOSE
+    assert abs(drifts[0].line - 1001) <= MAX_ERROR
+    assert abs(drifts[1].line - 3000) <= MAX_ERROR
 
 
-def test_files_cut_to_the_same_length_after_a_drift() -> None:
+def test_a_drift_is_found_in_files_truncated_to_equal_length() -> None:
     source, target = lengths(2000, 4)
     (drift,) = find_drifts(source[:600] + source[601:], target[:-1])
-    assert abs(drift.line - 601) <= CLOSE
+    assert abs(drift.line - 601) <= MAX_ERROR
     assert drift.shift == 1
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_no_alarm_in_files_that_are_parallel_sorted_or_unrelated(seed: int) -> None:
-    """Ten corpora, three ways each: by construction a false alarm has a chance of 0.001 in parallel files, 0.01 in all ten."""
+    """A false alarm in parallel files has probability 0.001, so 0.01 for all ten seeds."""
     source, target = lengths(2000, seed)
     assert find_drifts(source, target) == ()
     order = sorted(range(len(source)), key=source.__getitem__)
@@ -76,13 +78,13 @@ def test_no_alarm_in_files_that_are_parallel_sorted_or_unrelated(seed: int) -> N
     assert find_drifts(source, target) == ()
 
 
-def test_lines_of_one_length_say_nothing_and_do_no_harm() -> None:
+def test_lines_of_equal_length_raise_no_alarm() -> None:
     assert find_drifts([7] * 500, [7] * 500) == ()
     assert len(find_drifts([7] * 499, [7] * 500)) == 1
     assert find_drifts([0] * 30, [0] * 30) == ()
 
 
-def test_few_lines_say_nothing() -> None:
+def test_few_lines_are_not_enough_evidence() -> None:
     assert likely_drift([5] * 19, [5] * 18) is None
     assert likely_drift([], [5] * 100) is None
 
@@ -91,11 +93,11 @@ def test_the_likely_drift_is_the_first() -> None:
     source, target = lengths(1000, 5)
     place = likely_drift(source[:400] + source[401:], target)
     assert place is not None
-    assert abs(place - 401) <= CLOSE
+    assert abs(place - 401) <= MAX_ERROR
     assert likely_drift(source, target) is None
 
 
-def test_one_line_too_many_at_the_end() -> None:
+def test_a_surplus_line_at_the_end_is_found_near_the_end() -> None:
     source, target = lengths(200, 6)
     (drift,) = find_drifts(np.array(source), np.array([*target, 23]))
     assert drift.line >= 150

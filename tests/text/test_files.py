@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.errors import DataError, MissingInputError
-from transduce.text.files import content_suffixes, find_files, read_lines, sha256_of_file, zstd
+from transduce.text.files import content_suffix, find_files, read_lines, sha256_of_file, zstd
 
 TEXT = "uno\ndue è\r\n\ntre\u2028tre\n"
 LINES = ["uno", "due è", "", "tre\u2028tre"]
-PACKERS = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstd.compress, "": bytes}
+COMPRESSORS = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstd.compress, "": bytes}
 
 
 def write(path: Path, content: bytes) -> Path:
@@ -40,23 +40,23 @@ def test_any_text_without_line_feeds_is_one_line(
 ) -> None:
     path = tmp_path_factory.mktemp("lines") / "a"
     path.write_bytes("".join(f"{line}\n" for line in lines).encode())
-    wanted = [line.removesuffix("\r") for line in lines]
-    if wanted:
-        wanted[0] = wanted[0].removeprefix("\ufeff")
-    assert list(read_lines(path)) == wanted
+    expected = [line.removesuffix("\r") for line in lines]
+    if expected:
+        expected[0] = expected[0].removeprefix("\ufeff")
+    assert list(read_lines(path)) == expected
 
 
-@pytest.mark.parametrize("suffix", PACKERS)
-def test_packed_files_are_unpacked_by_their_suffix(tmp_path: Path, suffix: str) -> None:
-    path = write(tmp_path / f"train.it{suffix}", PACKERS[suffix](TEXT.encode()))
+@pytest.mark.parametrize("suffix", COMPRESSORS)
+def test_compressed_files_are_decompressed_by_their_suffix(tmp_path: Path, suffix: str) -> None:
+    path = write(tmp_path / f"train.it{suffix}", COMPRESSORS[suffix](TEXT.encode()))
     assert list(read_lines(path)) == LINES
-    assert content_suffixes(path) == [".it"]
+    assert content_suffix(path) == ".it"
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
-def test_a_truncated_packed_file_is_named(tmp_path: Path, suffix: str) -> None:
-    packed = PACKERS[suffix](os.urandom(1 << 16).hex().encode())
-    path = write(tmp_path / f"a{suffix}", packed[: len(packed) // 2])
+def test_a_truncated_compressed_file_is_named(tmp_path: Path, suffix: str) -> None:
+    compressed = COMPRESSORS[suffix](os.urandom(1 << 16).hex().encode())
+    path = write(tmp_path / f"a{suffix}", compressed[: len(compressed) // 2])
     with pytest.raises(
         DataError, match=rf"a\{suffix} is truncated: the compressed data ends early; copy it again"
     ):
@@ -64,12 +64,14 @@ def test_a_truncated_packed_file_is_named(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
-def test_a_file_that_is_not_packed_as_its_suffix_says_is_named(tmp_path: Path, suffix: str) -> None:
+def test_a_file_that_is_not_compressed_as_its_suffix_says_is_named(
+    tmp_path: Path, suffix: str
+) -> None:
     with pytest.raises(DataError, match=rf"a\{suffix} cannot be decompressed as \{suffix}: "):
-        list(read_lines(write(tmp_path / f"a{suffix}", b"plain text, never packed\n")))
+        list(read_lines(write(tmp_path / f"a{suffix}", b"plain text, not compressed\n")))
 
 
-def test_a_packed_file_of_endless_zeros_does_not_fill_the_memory(tmp_path: Path) -> None:
+def test_a_compressed_file_of_endless_zeros_does_not_fill_the_memory(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     with gzip.GzipFile(fileobj=buffer, mode="wb") as file:
         for _ in range(64):
@@ -83,7 +85,7 @@ def test_a_packed_file_of_endless_zeros_does_not_fill_the_memory(tmp_path: Path)
         list(read_lines(path))
 
 
-def test_a_line_of_a_megabyte_is_a_line(tmp_path: Path) -> None:
+def test_a_line_may_be_a_megabyte_long(tmp_path: Path) -> None:
     assert [len(line) for line in read_lines(write(tmp_path / "a", b"x" * (1 << 20) + b"\ny"))] == [
         1 << 20,
         1,
@@ -122,7 +124,7 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_closed_file_is_named(tmp_path: Path) -> None:
+def test_a_file_without_read_permission_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a", b"text")
     path.chmod(0)
     for read in (lambda path: list(read_lines(path)), sha256_of_file):

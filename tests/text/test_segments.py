@@ -1,4 +1,4 @@
-"""Texts that are too long, in parts that are not."""
+"""Long texts are split into parts that fit."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ TEXTS = st.lists(
 
 
 def measure(texts: Sequence[str]) -> list[int]:
-    """A piece a byte, and none for a single space, which belongs to the word behind it."""
+    """Count a token per byte, and none for a single space, which is part of the next word."""
     return [
         sum(len(c.encode()) for c in text.replace("  ", "\0\0")) - text.count(" ") for text in texts
     ]
@@ -43,8 +43,8 @@ def measure(texts: Sequence[str]) -> list[int]:
 
 @given(TEXTS, st.integers(1, 40))
 @example("   a", 2)
-def test_the_parts_and_their_gaps_make_the_text(text: str, most: int) -> None:
-    parts = split_text(text, most, measure)
+def test_the_parts_joined_with_their_gaps_give_the_text(text: str, max_tokens: int) -> None:
+    parts = split_text(text, max_tokens, measure)
     assert "".join(part.text + part.gap for part in parts) == text
     assert all(not part.gap.strip() for part in parts)
 
@@ -52,16 +52,16 @@ def test_the_parts_and_their_gaps_make_the_text(text: str, most: int) -> None:
 @given(TEXTS, st.integers(1, 40))
 @example(" " * 50 + "a", 3)
 @example("a" + " " * 50 + "a", 3)
-def test_every_part_fits_unless_it_has_no_space_to_be_split_at(text: str, most: int) -> None:
-    for part in split_text(text, most, measure):
-        assert measure([part.text])[0] <= most or not any(c.isspace() for c in part.text)
+def test_every_part_fits_unless_it_has_no_space_to_be_split_at(text: str, max_tokens: int) -> None:
+    for part in split_text(text, max_tokens, measure):
+        assert measure([part.text])[0] <= max_tokens or not any(c.isspace() for c in part.text)
 
 
-def test_what_fits_is_left_alone() -> None:
+def test_a_text_that_fits_is_not_split() -> None:
     assert split_text("One. Two. Three.", 100, measure) == [Segment("One. Two. Three.", "")]
 
 
-def test_sentences_are_parts_of_their_own() -> None:
+def test_each_sentence_is_a_part() -> None:
     text = 'He said "no." She left?  Then (he slept!) And so on...'
     assert split_text(text, 20, measure) == [
         Segment('He said "no."', " "),
@@ -71,9 +71,7 @@ def test_sentences_are_parts_of_their_own() -> None:
     ]
 
 
-def test_a_sentence_that_is_too_long_is_split_at_clauses_which_are_put_together_as_far_as_they_fit() -> (
-    None
-):
+def test_a_long_sentence_is_split_into_clauses_joined_as_far_as_they_fit() -> None:
     text = "one, two; three: four, five"
     assert [part.text for part in split_text(text, 12, measure)] == [
         "one, two;",
@@ -82,7 +80,7 @@ def test_a_sentence_that_is_too_long_is_split_at_clauses_which_are_put_together_
     ]
 
 
-def test_a_clause_that_is_too_long_is_split_between_words_and_a_word_not_at_all() -> None:
+def test_a_long_clause_is_split_between_words_and_a_long_word_is_not_split() -> None:
     assert [part.text for part in split_text("one two three incomprehensible x", 9, measure)] == [
         "one two",
         "three",
@@ -91,7 +89,7 @@ def test_a_clause_that_is_too_long_is_split_between_words_and_a_word_not_at_all(
     ]
 
 
-def test_scripts_without_spaces_are_split_behind_their_own_signs() -> None:
+def test_scripts_without_spaces_are_split_after_their_own_punctuation() -> None:
     assert [part.text for part in split_text("私は猫。犬、鳥、魚！誰", 15, measure)] == [
         "私は猫。",
         "犬、鳥、",
@@ -100,8 +98,8 @@ def test_scripts_without_spaces_are_split_behind_their_own_signs() -> None:
     ]
 
 
-def test_the_text_is_measured_a_few_times_whatever_its_length() -> None:
-    """Each level measures what is too long once more, and once more when it is packed: six times at most, never by the square."""
+def test_the_cost_of_splitting_is_linear_in_the_length() -> None:
+    """Each of the three levels measures a long text at most twice."""
     n_measured = 0
 
     def counting(texts: Sequence[str]) -> list[int]:

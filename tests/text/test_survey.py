@@ -17,17 +17,17 @@ def test_the_split_does_not_depend_on_the_order_of_the_corpus() -> None:
     assert set(survey_pairs(PAIRS, 20).valid) == set(survey_pairs(PAIRS[::-1], 20).valid)
 
 
-def test_a_sentence_repeated_a_thousand_times_does_not_swallow_the_validation_set() -> None:
+def test_a_sentence_repeated_a_thousand_times_does_not_fill_the_validation_set() -> None:
     for repeated in PAIRS[:20]:
         assert 10 < len(survey_pairs([*PAIRS, *[repeated] * 1000], 15).valid) <= 15
 
 
-def test_a_twentieth_is_split_off_when_nobody_says_how_many() -> None:
+def test_a_twentieth_is_split_off_by_default() -> None:
     assert len(survey_pairs(PAIRS, None).valid) == 15
     assert len(survey_pairs(PAIRS, 0).valid) == 0
 
 
-def test_blank_pairs_are_counted_and_left_out() -> None:
+def test_blank_pairs_are_counted_and_dropped() -> None:
     found = survey_pairs([Pair("", "a"), *PAIRS, Pair("b", "\t ")], 0)
     assert (found.n_pairs, found.n_blank, len(found.sample)) == (300, 2, 300)
 

@@ -1,4 +1,4 @@
-"""Phrases in texts: glossaries, what must survive, and what counts as a word."""
+"""Phrases in texts: glossaries, protected parts, and what counts as a word."""
 
 import re
 from itertools import pairwise
@@ -33,7 +33,7 @@ def found(known: Glossary, text: str) -> list[tuple[str, tuple[str, ...]]]:
     return [(text[start:end], term.targets) for term, start, end in known.find(text)]
 
 
-def test_terms_are_found_as_whole_words_in_any_case_and_as_often_as_they_stand_there() -> None:
+def test_every_occurrence_of_a_term_is_found_as_whole_words_ignoring_case() -> None:
     known = glossary(("cat", "gatto", "gatta"), ("Acme Corp",))
     assert found(known, "The Cat, a cat and cats at ACME corp.") == [
         ("Cat", ("gatto", "gatta")),
@@ -43,13 +43,13 @@ def test_terms_are_found_as_whole_words_in_any_case_and_as_often_as_they_stand_t
     assert found(known, "concatenate") == []
 
 
-def test_a_mark_belongs_to_its_word_and_letters_that_fold_into_two_are_found() -> None:
+def test_combining_marks_belong_to_their_word_and_case_folding_may_lengthen_a_word() -> None:
     assert found(glossary(("दिन", "day")), "दिनांक दिन") == [("दिन", ("day",))]
     assert not contains_phrase("வீடுகள்", "வீடு")
     assert found(glossary(("İzmir",)), "İzmir ve Diyarbakır") == [("İzmir", ("İzmir",))]
 
 
-def test_tokens_and_word_characters_agree_on_every_character() -> None:
+def test_phrase_words_and_word_characters_agree_on_every_character() -> None:
     for character in map(chr, range(1, 0x10000)):
         is_run = re.fullmatch(PHRASE_WORD, character + character) is not None
         assert is_run == (is_word_character(character) and character != "\ufffd"), hex(
@@ -62,7 +62,7 @@ def test_a_phrase_on_two_lines_may_have_either_translation() -> None:
     assert found(known, "a car") == [("car", ("automobile", "macchina"))]
 
 
-def test_of_two_entries_that_fit_the_longer_wins() -> None:
+def test_the_longest_matching_entry_wins() -> None:
     known = glossary(("black", "nero"), ("black cat", "gatto nero"), ("cat", "gatto"))
     assert [targets for _, targets in found(known, "a black cat, a black dog, a cat")] == [
         ("gatto nero",),
@@ -76,7 +76,7 @@ def test_scripts_without_spaces_have_terms_in_the_middle_of_a_run() -> None:
 
 
 @given(TEXTS, st.lists(TEXTS.filter(str.strip), min_size=1, max_size=4))
-def test_what_is_found_is_what_contains_says_and_does_not_overlap(
+def test_matches_agree_with_contains_phrase_and_do_not_overlap(
     text: str, phrases: list[str]
 ) -> None:
     known = glossary(*((phrase, "x") for phrase in phrases))
@@ -89,12 +89,12 @@ def test_what_is_found_is_what_contains_says_and_does_not_overlap(
 
 
 @given(TEXTS, TEXTS.filter(str.strip), TEXTS)
-def test_a_text_contains_what_was_put_into_it(before: str, phrase: str, after: str) -> None:
+def test_a_text_contains_an_inserted_phrase(before: str, phrase: str, after: str) -> None:
     assert contains_phrase(f"{before} {phrase.upper()} {after}", phrase)
     assert not contains_phrase(f"{before}", f"{before} {phrase}")
 
 
-def test_a_glossary_is_read_from_a_file_with_remarks_and_alternatives(tmp_path: Path) -> None:
+def test_a_glossary_file_may_have_comments_and_alternatives(tmp_path: Path) -> None:
     path = tmp_path / "terms.tsv"
     path.write_text("# animals\ncat\tgatto\tgatta\n\nAcme Corp\n dog \t cane \r\n")
     assert [(term.source, term.targets) for term in read_glossary(path).terms] == [
@@ -109,17 +109,19 @@ def test_a_glossary_is_read_from_a_file_with_remarks_and_alternatives(tmp_path: 
     [
         (
             "cat\tgatto\n\tcane\n",
-            r"terms.tsv, line 2: empty phrase or translation; expected phrase, tab, translation: '\\tcane'",
+            r"terms.tsv, line 2: empty phrase or translation; "
+            r"expected phrase, tab, translation: '\\tcane'",
         ),
         (
             "cat\t\n",
-            r"terms.tsv, line 1: empty phrase or translation; expected phrase, tab, translation: 'cat\\t'",
+            r"terms.tsv, line 1: empty phrase or translation; "
+            r"expected phrase, tab, translation: 'cat\\t'",
         ),
         ("", "terms.tsv has no entry; expected lines like: cat, tab, gatto"),
         ("# nothing\n\n", "terms.tsv has no entry; expected lines like: cat, tab, gatto"),
     ],
 )
-def test_a_glossary_that_cannot_be_meant_is_refused_with_the_place(
+def test_an_invalid_glossary_is_refused_with_the_line(
     tmp_path: Path, content: str, message: str
 ) -> None:
     path = tmp_path / "terms.tsv"
@@ -129,11 +131,11 @@ def test_a_glossary_that_cannot_be_meant_is_refused_with_the_place(
 
 
 def test_an_entry_without_a_word_is_refused() -> None:
-    with pytest.raises(DataError, match="glossary entry without a word: ' '"):
+    with pytest.raises(DataError, match="glossary entry ' ' has no word; remove it"):
         glossary((" ", "x"))
 
 
-def test_phrases_are_read_one_a_line_and_none_is_an_error(tmp_path: Path) -> None:
+def test_phrases_are_read_one_per_line_and_an_empty_list_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "forbidden.txt"
     path.write_text("gatto\n# a remark\n\n bel cane \n")
     assert read_phrases(path) == ["gatto", "bel cane"]
@@ -171,7 +173,7 @@ def test_phrases_are_read_one_a_line_and_none_is_an_error(tmp_path: Path) -> Non
         "https://it.wikipedia.org/wiki/Gatto_(animale)",
     ],
 )
-def test_what_must_survive_is_found_whole_wherever_it_stands(token: str) -> None:
+def test_protected_parts_are_found_whole_at_any_place(token: str) -> None:
     for text in (
         token,
         f"I see {token}",
@@ -188,7 +190,7 @@ def test_words_are_not_protected(text: str) -> None:
 
 
 @given(st.text(alphabet="aZ09.,:/-@%(){}$ \nè", max_size=60))
-def test_protected_places_are_in_order_and_say_what_stands_there(text: str) -> None:
+def test_protected_parts_are_in_order_and_hold_the_text_they_cover(text: str) -> None:
     end_before = 0
     for term, start, end in find_protected(text):
         assert end_before <= start < end
@@ -196,7 +198,7 @@ def test_protected_places_are_in_order_and_say_what_stands_there(text: str) -> N
         end_before = end
 
 
-def test_a_word_goes_on_across_letters_digits_and_half_characters() -> None:
+def test_letters_digits_and_partial_characters_are_word_characters() -> None:
     assert all(map(is_word_character, "aZè9я\ufffd"))
     assert is_word_character("_")
     assert not any(map(is_word_character, " ',.-猫\u2581"))

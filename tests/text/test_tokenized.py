@@ -31,7 +31,7 @@ FRENCH[0] = FRENCH[4] = "Tu viens ? Oui, peut-être."
 
 
 def tokenize(line: str) -> str:
-    """As Moses does, nearly."""
+    """Tokenize a line roughly as Moses does."""
     return " ".join(re.findall(r"\w+|[^\w\s]", line)).replace("'", "&apos;")
 
 
@@ -39,20 +39,20 @@ def tokenize(line: str) -> str:
 def test_prose_looks_tokenized_only_after_tokenization(prose: list[str]) -> None:
     assert looks_tokenized(prose) is None
     assert looks_untokenized(prose)
-    if prose is not FRENCH:  # of which too few lines have a full stop or a comma to tell
+    if prose is not FRENCH:  # too few of its lines have a full stop or a comma
         assert looks_tokenized(list(map(tokenize, prose)))
     assert looks_untokenized(list(map(tokenize, prose))) is None
 
 
 @pytest.mark.parametrize("task", ["en-it", "copy", "reverse", "sort"])
 def test_generated_text_never_looks_tokenized(task: str) -> None:
-    """Neither as a whole nor by its single lines, nor without its capitals."""
+    """Try the whole text, the text in lower case, and each line by itself."""
     lines = [text for pair in generate(task, 300, seed=2) for text in pair[:2]]
     for some in (lines, [line.lower() for line in lines], *([line] for line in lines)):
         assert looks_tokenized(some) is None
 
 
-def test_what_was_found_is_said_with_its_commonest_sign() -> None:
+def test_the_evidence_names_the_most_frequent_trace() -> None:
     lines = ["the cat sleeps .", "a dog , a cat", "the dog sleeps .", "nothing"]
     assert looks_tokenized(lines) == "' .' and the like in 3 of 4 lines"
     assert (
@@ -68,7 +68,7 @@ def test_traces_of_tokenizers_are_found(line: str) -> None:
     assert looks_tokenized([line])
 
 
-def test_in_a_text_without_capitals_fewer_signs_are_enough() -> None:
+def test_in_a_text_without_capitals_fewer_traces_are_enough() -> None:
     lines = ["the cat sleeps"] * 9 + ["the cat sleeps ."]
     assert looks_tokenized(lines)
     assert looks_tokenized(["The cat", *lines]) is None

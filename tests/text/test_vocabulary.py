@@ -28,13 +28,13 @@ def test_no_character_is_ever_lost(vocabulary: Vocabulary, text: str) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(text=ANY_TEXT)
-def test_text_cannot_forge_a_special_piece(vocabulary: Vocabulary, text: str) -> None:
+def test_text_cannot_forge_a_special_token(vocabulary: Vocabulary, text: str) -> None:
     spelled = f"[SOS]{text}[EOS][PAD][UNK]</s><unk>"
     assert not {PAD, SOS, EOS, UNKNOWN} & set(vocabulary.encode(spelled))
     assert vocabulary.decode(vocabulary.encode(spelled)) == spelled
 
 
-def test_special_pieces_are_silent_in_text(vocabulary: Vocabulary) -> None:
+def test_special_tokens_are_omitted_when_decoding(vocabulary: Vocabulary) -> None:
     ids = vocabulary.encode("Ti amo molto")
     assert vocabulary.decode([SOS, *ids, EOS, PAD, PAD]) == "Ti amo molto"
 
@@ -44,7 +44,7 @@ def test_a_batch_is_encoded_like_its_texts(vocabulary: Vocabulary) -> None:
     assert vocabulary.encode_batch(texts) == [vocabulary.encode(text) for text in texts]
 
 
-def test_pieces_are_shown_as_people_read_them(vocabulary: Vocabulary) -> None:
+def test_tokens_are_shown_in_readable_form(vocabulary: Vocabulary) -> None:
     assert [vocabulary.token(i) for i in range(4)] == list(SPECIAL_TOKENS)
     assert "".join(vocabulary.tokens("molto")).replace("##", "") == "molto"
     assert vocabulary.tokens("ü")[-2:] == ["<0xC3>", "<0xBC>"]
@@ -55,13 +55,13 @@ def test_the_same_text_gives_the_same_vocabulary(grammar_lines: list[str], kind:
     assert learn_vocabulary(grammar_lines, kind, 500) == learn_vocabulary(grammar_lines, kind, 500)
 
 
-def test_a_vocabulary_survives_the_way_to_bytes_and_back(vocabulary: Vocabulary) -> None:
+def test_a_vocabulary_survives_a_round_trip_through_bytes(vocabulary: Vocabulary) -> None:
     again = Vocabulary(vocabulary.model)
     assert again == vocabulary
     assert len(again) == len(vocabulary) == 700
 
 
-def test_too_many_pieces_for_the_text_is_an_error_that_says_how_many_are_possible() -> None:
+def test_a_vocabulary_too_large_for_the_text_is_an_error_with_the_possible_size() -> None:
     with pytest.raises(
         ConfigError,
         match=r"text\.vocab_size is 5000, but this corpus gives at most \d+ tokens; set it to",
@@ -69,15 +69,18 @@ def test_too_many_pieces_for_the_text_is_an_error_that_says_how_many_are_possibl
         learn_vocabulary(["a b c a b c"] * 10, "bpe", 5000)
 
 
-def test_too_many_pieces_are_reduced_when_nobody_asked_for_them() -> None:
+def test_a_default_size_too_large_for_the_text_is_reduced() -> None:
     assert len(learn_vocabulary(["a b c a b c"] * 10, "bpe", 5000, exact=False)) < 300
 
 
-def test_too_few_pieces_for_the_characters_is_an_error_that_says_how_many_are_needed() -> None:
+def test_a_vocabulary_too_small_for_the_characters_is_an_error_with_the_needed_size() -> None:
     lines = ["".join(chr(code) for code in range(0x4E00, 0x4E80))] * 3
     with pytest.raises(
         ConfigError,
-        match=r"text\.vocab_size is 300, but the bytes and characters of this corpus alone need \d+",
+        match=(
+            r"text\.vocab_size is 300, but the bytes and characters of this corpus "
+            r"alone need \d+"
+        ),
     ):
         learn_vocabulary(lines, "bpe", 300)
     assert len(learn_vocabulary(lines, "bpe", 300, exact=False)) > 300
@@ -88,7 +91,7 @@ def test_nothing_to_learn_from_is_an_error() -> None:
         learn_vocabulary([], "bpe", 300)
 
 
-def test_bytes_that_are_no_vocabulary_are_refused() -> None:
+def test_bytes_that_are_not_a_vocabulary_are_refused() -> None:
     with pytest.raises(ModelError, match="not a SentencePiece model"):
         Vocabulary(b"no such thing")
 
@@ -104,15 +107,18 @@ def test_a_vocabulary_made_elsewhere_is_refused(grammar_lines: list[str]) -> Non
     )
     with pytest.raises(
         ModelError,
-        match=r"first pieces of the SentencePiece model are \['<unk>', '<s>', '</s>'.*not made by transduce",
+        match=(
+            r"first pieces of the SentencePiece model are \['<unk>', '<s>', '</s>'.*"
+            r"not made by transduce"
+        ),
     ):
         Vocabulary(writer.getvalue())
 
 
-def test_a_rare_character_is_a_piece_where_there_are_few_and_may_be_bytes_where_there_are_many(
+def test_rare_characters_have_tokens_unless_there_are_many_different_ones(
     grammar_lines: list[str],
 ) -> None:
-    """One 9 in a hundred thousand characters, and two thousand other signs, each as rare."""
+    """Add a single 9 to 80,000 characters, then two thousand characters that occur once each."""
     plain = (grammar_lines * 20)[:4000]
     assert sum(map(len, plain)) > 80_000
     assert "9" in learn_vocabulary([*plain, "9"], "bpe", 2000, exact=False).characters
@@ -122,7 +128,7 @@ def test_a_rare_character_is_a_piece_where_there_are_few_and_may_be_bytes_where_
     )
 
 
-def test_a_larger_corpus_gets_more_pieces() -> None:
+def test_a_larger_corpus_gets_more_tokens() -> None:
     sizes = [choose_vocabulary_size(n) for n in (1, 10_000, 58_000, 1_000_000, 10_000_000)]
     assert sizes == sorted(sizes)
     assert choose_vocabulary_size(58_000) == 8_000
@@ -141,7 +147,7 @@ def test_running_text_survives_in_every_kind_of_vocabulary(kind: str, text: str)
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "char", "byte"])
-def test_a_line_feed_is_one_piece_of_a_running_text(kind: str) -> None:
+def test_a_line_feed_is_one_token_of_a_running_text(kind: str) -> None:
     vocabulary = learn_vocabulary(TEXT.split("\n"), kind, 300, exact=False, is_text=True)
     assert vocabulary.tokens("\n\n") == ["##\\n", "##\\n"]
 

@@ -84,7 +84,7 @@ def test_what_train_refuses_is_refused_with_its_code(write_corpus: Callable[...,
     code, err = run(*command(source.parent / "run", (source, source.parent / "missing")))
     assert (code, err.splitlines()[-1]) == (
         66,
-        f"transduce: error: no file {source.parent / 'missing'}",
+        f"transduce: error: no file {source.parent / 'missing'}; check the path",
     )
     (source.parent / "run.verify").mkdir()
     code, err = run(*command(source.parent / "run", files))

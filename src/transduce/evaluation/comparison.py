@@ -137,7 +137,7 @@ def check_can_compare(
     read_seed()
     for path in training.values():
         if not path.exists():
-            raise MissingInputError(f"no file {path}")
+            raise MissingInputError(f"no file {path}; check the path")
 
 
 def compare(

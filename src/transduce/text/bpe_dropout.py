@@ -81,6 +81,6 @@ class BpeDropout:
 
 
 def merge(symbols: Symbols, place: int) -> Symbols:
-    """Return the symbols with those at `place` and `place + 1` joined."""
+    """Join the symbols at `place` and `place + 1`."""
     joined = symbols[place] + symbols[place + 1]
     return (*symbols[:place], joined, *symbols[place + 2 :])

@@ -22,7 +22,7 @@ from transduce.text.drift import likely_drift
 from transduce.text.files import (
     Errors,
     Fingerprint,
-    content_suffixes,
+    content_suffix,
     display_name,
     find_files,
     fingerprint_files,
@@ -33,11 +33,10 @@ from transduce.text.normalize import LONE_SURROGATE
 LANGUAGE_SUFFIX = re.compile(r"\.([a-z]{2})")
 TABLE_SUFFIXES = (".tsv", ".jsonl")
 DEFAULT_FIELDS = ("source", "target")
-MAX_LINES_FOR_DRIFT = (
-    2_000_000  # longer files are not searched for the place where they drift apart
-)
+MAX_LINES_FOR_DRIFT = 2_000_000  # in longer files the drift is not located
 
-Languages = tuple[str, str]
+Languages = tuple[str, str]  # of source and target
+Fields = tuple[str, str]  # names of the JSON fields that hold source and target
 
 
 class Pair(NamedTuple):
@@ -66,7 +65,7 @@ class PairFiles:
 
     @property
     def name(self) -> str:
-        """Return the names of the first two files."""
+        """Return the names of the first two files, and how many pairs of files follow."""
         more = f" and {len(self.sources) - 1} more" if len(self.sources) > 1 else ""
         return f"{display_name(self.sources[0])} and {display_name(self.targets[0])}{more}"
 
@@ -100,7 +99,7 @@ class PairTables:
     """Files with both sides: TSV (source, tab, target), or JSONL with two named fields."""
 
     paths: tuple[Path, ...]
-    fields: Languages | None = None
+    fields: Fields | None = None
 
     @property
     def name(self) -> str:
@@ -117,7 +116,7 @@ class PairTables:
     def read(self, errors: Errors = "strict") -> Iterator[Pair]:
         """Yield all pairs in order."""
         for path in self.paths:
-            is_json = ".jsonl" in content_suffixes(path)[-1:]
+            is_json = content_suffix(path) == ".jsonl"
             for number, line in enumerate(read_lines(path, errors), start=1):
                 if is_json:
                     yield parse_json_line(line, self.fields, path, number, errors)
@@ -157,7 +156,7 @@ def open_pairs(
     source: Sequence[str | Path] = (),
     target: Sequence[str | Path] = (),
     pairs: Sequence[str | Path] = (),
-    fields: Languages | None = None,
+    fields: Fields | None = None,
 ) -> PairSource:
     """Return the pairs of parallel files (`source`, `target`) or of tables (`pairs`).
 
@@ -174,7 +173,7 @@ def open_pairs(
     sources, targets = find_files(source), find_files(target)
     if not sources or not targets:
         for path in (*sources, *targets):
-            if any(suffix in TABLE_SUFFIXES for suffix in content_suffixes(path)[-1:]):
+            if content_suffix(path) in TABLE_SUFFIXES:
                 raise UsageError(f"{path} has both sides in one file; use --pairs {path}")
         raise UsageError("give both --source and --target, or --pairs with both sides in one file")
     if len(sources) != len(targets):
@@ -226,7 +225,7 @@ def parse_tsv_line(line: str, path: Path, number: int) -> Pair:
 
 
 def parse_json_line(
-    line: str, fields: Languages | None, path: Path, number: int, errors: Errors = "strict"
+    line: str, fields: Fields | None, path: Path, number: int, errors: Errors = "strict"
 ) -> Pair:
     """Parse a JSON object with two text fields, at top level or inside `translation`.
 
@@ -255,16 +254,16 @@ def parse_json_line(
             "name the fields with --fields SOURCE,TARGET"
         )
     for name in names:
-        if errors == "strict" and (half := LONE_SURROGATE.search(row[name])):
+        if errors == "strict" and (surrogate := LONE_SURROGATE.search(row[name])):
             raise DataError(
-                f"{place}: {name!r} has a lone surrogate (U+{ord(half[0]):04X}), which is not a "
+                f"{place}: {name!r} has a lone surrogate (U+{ord(surrogate[0]):04X}), which is not a "
                 "character; drop such lines with transduce doctor --write"
             )
     return Pair(join_lines(row[names[0]]), join_lines(row[names[1]]))
 
 
 def join_lines(text: str) -> str:
-    """Replace line breaks by spaces: each side of a pair is one line."""
+    """Replace line breaks by spaces, since each side of a pair is one line."""
     return text.replace("\r\n", " ").replace("\n", " ") if "\n" in text else text
 
 
@@ -272,8 +271,7 @@ def languages_from_suffixes(source: Path, target: Path) -> Languages | None:
     """Return the languages of two files if both have a language as suffix and they differ."""
     languages = []
     for path in (source, target):
-        suffixes = content_suffixes(path)
-        match = LANGUAGE_SUFFIX.fullmatch(suffixes[-1]) if suffixes else None
+        match = LANGUAGE_SUFFIX.fullmatch(content_suffix(path))
         if match is None:
             return None
         languages.append(match[1])

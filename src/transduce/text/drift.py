@@ -1,7 +1,8 @@
 """Find where two parallel files drift apart, from the lengths of their lines.
 
 The length of a line is roughly proportional to that of its translation, but not to that of another
-line. A drift is a line from which on line n of the source fits line n + shift of the target.
+line. At a drift the shift between the files changes: from there on, line n of the source fits line
+n + shift of the target.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ MAD_TO_DEVIATION = 0.6745  # median absolute deviation of a standard normal dist
 
 Lengths = Sequence[int] | NDArray[np.integer]
 Floats = NDArray[np.float64]
-Spreads = tuple[float, float]  # of differences to the own translation, and to any other line
+Spreads = tuple[float, float]  # of length differences: to the translation, and to any other line
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Drift:
 
 
 def likely_drift(source: Lengths, target: Lengths) -> int | None:
-    """Return the first line, from 1, at which a file probably lacks lines; None if unknown."""
+    """Return the line, counted from 1, at which two files start to drift apart; None if unknown."""
     found = find_drifts(source, target)
     return found[0].line if found else None
 
@@ -51,7 +52,7 @@ def find_drifts(source: Lengths, target: Lengths) -> tuple[Drift, ...]:
     with the Viterbi algorithm; the length of a line given that of its translation is log-normal.
 
     Each change of shift must explain the lengths better by log(lines * shifts / FALSE_ALARM) nats.
-    In files without a drift, a wrong shift is that much better, from any given line on, with
+    In files without a drift, a wrong shift is that much better from a given line on with a
     probability below FALSE_ALARM / (lines * shifts), since a likelihood ratio is a martingale. This
     holds for independent lines that are translations of each other. To avoid false alarms for files
     sorted by length, or for unrelated files, the lengths must also be correlated, and better by
@@ -83,7 +84,7 @@ def find_drifts(source: Lengths, target: Lengths) -> tuple[Drift, ...]:
 
 
 def _candidate_shifts(surplus: int) -> list[int]:
-    """Return the shifts to search; `surplus` is the number of lines the target has more."""
+    """Return the shifts to search; `surplus` is the number of target lines minus source lines."""
     nearby = range(-NEARBY_SHIFTS, NEARBY_SHIFTS + 1)
     shifts = {center + shift for center in (0, surplus) for shift in nearby}
     if abs(surplus) <= MAX_BETWEEN:
@@ -101,7 +102,7 @@ def _differences_at(a: Floats, b: Floats, shift: int) -> Floats:
 
 
 def _differences_along(a: Floats, b: Floats, drifts: list[Drift]) -> Floats:
-    """Return the differences of each line at the shift that the drifts give it."""
+    """Return the length difference of each line, at the shift that applies to it."""
     differences = _differences_at(a, b, 0)
     for drift in drifts:
         start = drift.line - 1
@@ -110,7 +111,7 @@ def _differences_along(a: Floats, b: Floats, drifts: list[Drift]) -> Floats:
 
 
 def _spread(differences: Floats) -> float:
-    """Return the standard deviation, estimated by the median, which outliers do not move."""
+    """Return the standard deviation, estimated from the median, which is robust to outliers."""
     known = differences[np.isfinite(differences)]
     if not known.size:
         return np.inf
@@ -118,7 +119,7 @@ def _spread(differences: Floats) -> float:
 
 
 def _costs(differences: Floats, spreads: Spreads) -> Floats:
-    """Return minus the log-likelihood of each line: a mixture of aligned lines and outliers."""
+    """Return the negative log-likelihood of each line in a mixture of aligned lines and outliers."""
     spread, unrelated_spread = spreads
     squares = np.square(np.nan_to_num(differences, nan=unrelated_spread))
     aligned = (1 - OUTLIER_SHARE) / spread * np.exp(-0.5 / spread**2 * squares)
@@ -145,7 +146,7 @@ def _best_path(
         previous[number] = np.where(stays, states, best)
         total = np.where(stays, total, total[best] + change_cost) + cost
     if surplus:
-        # The last lines belong together; otherwise there is one more change at the very end.
+        # The last lines must be aligned; any other shift costs one more change at the end.
         total = total + np.where(np.array(shifts) == surplus, 0.0, change_cost)
 
     path = [int(total.argmin())]
@@ -196,7 +197,7 @@ def _drop_doubtful(a: Floats, b: Floats, drifts: list[Drift]) -> list[Drift]:
 
 
 def _swap_sides(drifts: tuple[Drift, ...]) -> tuple[Drift, ...]:
-    """Return the same drifts in line numbers of the other file."""
+    """Return the same drifts with source and target exchanged."""
     swapped = []
     shift_before = 0
     for drift in drifts:

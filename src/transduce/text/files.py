@@ -1,6 +1,6 @@
 """Read text files as lines.
 
-- Only a line feed ends a line. Every other character stays inside it, U+2028 and its kin included.
+- Only a line feed ends a line. Every other character is part of a line, U+2028 included.
 - A carriage return at the end of a line and a byte order mark at the start of a file are removed.
 - `.gz`, `.xz` and `.zst` files are decompressed; `-` is standard input.
 - Files that are not text (UTF-16, archives) raise DataError.
@@ -33,7 +33,7 @@ STDIN = Path("-")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 UTF_32_MARKS = (b"\xff\xfe\0\0", b"\0\0\xfe\xff")
-UTF_16_SAMPLE = 64  # bytes that are enough to recognize UTF-16 without a mark
+UTF_16_SAMPLE = 64  # bytes examined to recognize UTF-16 without a byte order mark
 ARCHIVE_MARKS = {
     b"\x1f\x8b\x08": "gzip",
     b"\xfd7zXZ\0": "xz",
@@ -68,7 +68,7 @@ def find_files(patterns: Iterable[str | Path]) -> tuple[Path, ...]:
         elif not path.exists() and glob.has_magic(str(pattern)):
             matches = sorted(glob.glob(str(pattern), recursive=True))
             if not matches:
-                raise MissingInputError(f"no file matches {pattern}")
+                raise MissingInputError(f"no file matches {pattern}; check the pattern")
             found += map(Path, matches)
         else:
             found.append(path)
@@ -109,12 +109,12 @@ def display_name(path: Path) -> str:
     return _SPOOLED.get(path) or os.fsencode(path).decode(errors="backslashreplace")
 
 
-def content_suffixes(path: Path) -> list[str]:
-    """Return the suffixes of a file except that of its compression: `.de` for `train.de.gz`."""
+def content_suffix(path: Path) -> str:
+    """Return the last suffix apart from that of the compression: `.de` for `train.de.gz`, or ""."""
     suffixes = path.suffixes
     if suffixes and suffixes[-1] in COMPRESSED_SUFFIXES:
-        return suffixes[:-1]
-    return suffixes
+        suffixes = suffixes[:-1]
+    return suffixes[-1] if suffixes else ""
 
 
 def read_lines(path: Path, errors: Errors = "strict") -> Iterator[str]:
@@ -142,7 +142,7 @@ def report_open_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
-        raise MissingInputError(f"no file {path}") from None
+        raise MissingInputError(f"no file {path}; check the path") from None
     except IsADirectoryError:
         raise MissingInputError(f"{path} is a folder; expected a text file") from None
     except PermissionError:

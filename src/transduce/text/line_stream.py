@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 from transduce.text.files import BYTE_ORDER_MARK, LONGEST_LINE, detect_binary
 
-# Bytes that are read at once. Few at first, so that the first lines are ready soon.
+# Bytes per read. The first reads are small, so that the first lines are translated early.
 MIN_READ, MAX_READ = 1 << 11, 1 << 16
 
 
@@ -21,7 +21,7 @@ class InputLine:
 
 
 class LineReader:
-    """Reads a stream in windows: the lines that are available together.
+    """A reader of a stream in windows: the lines that are available together.
 
     `warn` is called if the stream does not look like UTF-8 text.
     """
@@ -34,14 +34,14 @@ class LineReader:
     def windows(self) -> Iterator[list[InputLine]]:
         """Yield the lines that are available together, without waiting for more.
 
-        A program that writes one line and waits therefore gets its answer. A window is empty if
-        only a part of a line has arrived. A line longer than LONGEST_LINE bytes is cut there and
+        So a program that writes one line and waits gets its answer. A window is empty if only a
+        part of a line has arrived. A line longer than LONGEST_LINE bytes is cut there and
         flagged, so that a stream without line breaks cannot fill the memory.
         """
         size = MIN_READ
         rest = bytearray()  # the beginning of a line whose end has not arrived
         is_cut = False
-        while read := self._file.read1(size):  # type: ignore[attr-defined]  # a BufferedReader has it
+        while read := self._file.read1(size):  # type: ignore[attr-defined]  # of BufferedReader
             size = min(2 * size, MAX_READ)
             *lines, end = read.split(b"\n")
 
@@ -62,7 +62,7 @@ class LineReader:
             yield [self._decode(bytes(rest), is_cut=is_cut)]
 
     def has_input(self) -> bool:
-        """Return whether more can be read without waiting; False where the system cannot say."""
+        """Return whether more can be read without waiting; False if that is unknown."""
         try:
             readable, _, _ = select.select([self._file], [], [], 0)
         except (OSError, ValueError):

@@ -57,11 +57,14 @@ def read_document(path: Path) -> Iterator[str]:
         is_blank = is_blank and not line.strip()
         yield line
     if is_blank:
-        raise DataError(f"{display_name(path)} has no text to learn from")
+        raise DataError(f"{display_name(path)} has no text to learn from; give a file with text")
 
 
 def read_normalized_lines(source: TextSource, form: Normalization) -> Iterator[tuple[str, str]]:
-    """Yield all lines, normalized, each as (what precedes it, line)."""
+    """Yield all lines, normalized, each with what precedes it.
+
+    That is FIRST, NEXT_DOCUMENT or NEXT_LINE.
+    """
     precedes = FIRST
     for document in source.read():
         for line in document:

@@ -10,8 +10,9 @@ from transduce.text.corpus import Pair
 from transduce.text.normalize import Normalization, normalize
 
 SAMPLE_SIZE = 250_000  # pairs, or lines of running text, that a vocabulary is learned from
-MAX_VALID = 1000  # validation pairs, if their number is not given
-PAIRS_PER_VALID = 20  # at most a twentieth of the corpus then
+# If the number of validation pairs is not given: a twentieth of the corpus, at most 1000.
+MAX_VALID = 1000
+PAIRS_PER_VALID = 20
 SPARE_CANDIDATES = 4  # sources kept per validation pair; some have too many translations to fit
 
 

@@ -79,7 +79,7 @@ class Glossary:
         for source, targets in entries:
             words = tuple(_casefolded_words(unicodedata.normalize("NFC", source)))
             if not words:
-                raise DataError(f"glossary entry without a word: {source!r}")
+                raise DataError(f"glossary entry {source!r} has no word; remove it")
             earlier = terms[words].targets if words in terms else ()
             all_targets = (*earlier, *(targets or (source,)))
             terms[words] = Term(source, tuple(dict.fromkeys(all_targets)))
@@ -138,8 +138,8 @@ def read_phrases(path: Path) -> list[str]:
 def find_protected(text: str) -> Iterator[TermMatch]:
     """Yield the parts of a text to copy unchanged: words with digits, addresses, placeholders.
 
-    Punctuation at the end belongs to the sentence; so does a closing bracket that was not opened
-    inside the part.
+    Punctuation at the end is not part of the match, nor is a closing bracket that was not opened
+    inside it.
     """
     for match in PROTECTED.finditer(text):
         part = match[0]
@@ -163,7 +163,7 @@ def contains_phrase(text: str, phrase: str) -> bool:
 
 
 def is_word_character(character: str) -> bool:
-    """Return whether a word continues across a character.
+    """Return whether a character can be inside a word.
 
     True for U+FFFD, which stands for a part of a character; False for "" (end of the text).
     """

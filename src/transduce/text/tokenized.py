@@ -12,8 +12,8 @@ TOKENIZED = re.compile(
     r"|@-@|@@(?=\s|$)|\u2581"
 )
 UNTOKENIZED = re.compile(r"(?<![&\w])\w+(?:[,;:](?=\s)|[.?!]$)")
-MIN_SHARE = 0.2  # of the lines that have a trace
-MIN_SHARE_LOWER_CASE = 0.05  # the same, for a text without capital letters
+MIN_SHARE = 0.2  # of lines with a trace, for the text to look tokenized
+MIN_SHARE_LOWER_CASE = 0.05  # the same for a text without capital letters
 
 
 def is_lower_case(lines: Sequence[str]) -> bool:

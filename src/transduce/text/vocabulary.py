@@ -24,10 +24,10 @@ PAD, SOS, EOS, UNKNOWN = 0, 1, 2, 3
 SPECIAL_TOKENS = ("[PAD]", "[SOS]", "[EOS]", "[UNK]")
 SPACE = "▁"  # U+2581, SentencePiece's space inside a piece
 MIN_PARALLEL_TEXTS = 9  # fewer are encoded faster in this thread; starting threads takes time
-MAX_LEARN_LENGTH = (
-    1 << 12
-)  # characters; SentencePiece aborts at words of 65,536, and is slow before
-CHARACTER_COVERAGE = 0.9999  # for texts with many different characters; others become bytes
+# Characters of a line to learn from. SentencePiece is slow on long words and aborts at 65,536.
+MAX_LEARN_LENGTH = 1 << 12
+# Share of the characters that get tokens if there are many different ones; the rest become bytes.
+CHARACTER_COVERAGE = 0.9999
 FEW_CHARACTERS = 0.05  # of the vocabulary size: if there are fewer, each gets a token
 MAX_QUOTED = 80  # characters of a text that a message quotes
 
@@ -38,9 +38,9 @@ STAND_INS = (range(0xFDD0, 0xFDF0), range(0x100000, 0x10FFFE))
 
 
 class Vocabulary:
-    """The tokens of one language, or of two; immutable.
+    """The tokens of one language, or of two. Immutable.
 
-    Made by `learn_vocabulary`, or from the bytes of a SentencePiece model (`model`).
+    `model` is the content of a SentencePiece model file. `learn_vocabulary` makes new ones.
     """
 
     def __init__(self, model: bytes, n_threads: int = -1) -> None:
@@ -193,11 +193,11 @@ def learn_vocabulary(
     the nearest possible size.
     """
     if kind == "byte":
-        # All bytes, the space, and for running text the line feed.
+        # Besides the bytes one token is learned: the most frequent character, the space.
         lines = ["a" + 9 * " "]
         size = len(SPECIAL_TOKENS) + 256 + 1
         if is_text:
-            size += 1
+            size += 1  # the line feed
     n_characters = len(set[str]().union(*lines))
     has_few_characters = n_characters <= FEW_CHARACTERS * size
     special: dict[str, Any] = {}

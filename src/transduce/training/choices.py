@@ -8,7 +8,13 @@ from transduce.data.prepared import Vocabularies
 from transduce.errors import ConfigError, DataError
 from transduce.hardware import find_device, has_bfloat16
 from transduce.log import Log
-from transduce.presets import Proposal, propose, propose_text, shape_for, text_shape_for
+from transduce.presets import (
+    Proposal,
+    preset_for_pairs,
+    preset_for_text,
+    propose,
+    propose_text,
+)
 from transduce.presets import preset as preset_settings
 from transduce.training.batches import VALID_SHARE
 from transduce.training.schedule import paper_peak, peak_learning_rate
@@ -36,7 +42,7 @@ def choose_for_pairs(
     `n_pairs` counts all pairs, `n_rows` the training pairs within data.max_length, and `n_tokens`
     their target tokens. Raise ConfigError if a requested setting contradicts the corpus.
     """
-    shape = preset or shape_for(n_pairs)
+    shape = preset or preset_for_pairs(n_pairs)
     requested = resolve(preset_settings(shape), *settings)
     proposal = propose(n_rows, n_tokens, shape, settings)
     sizes = vocabulary_settings(vocabularies, is_joint=requested.text.joint)
@@ -65,7 +71,7 @@ def choose_for_text(
     settings: Sequence[Layer],
 ) -> Choice:
     """Choose the settings for a language model on a text."""
-    shape = preset or text_shape_for(n_characters)
+    shape = preset or preset_for_text(n_characters)
     proposal = propose_text(n_tokens - int(n_tokens * VALID_SHARE), shape, settings)
     sizes: Layer = {"text": {"vocab_size": vocab_size}, "model": {"vocab_size": vocab_size}}
     config = resolve(proposal.settings, *settings, sizes)
