@@ -251,7 +251,7 @@ def test_empty_files_are_no_crash(doctor: Run, write: Write, tmp_path: Path) -> 
     code, _, err = doctor("--source", source, "--target", target, "--write", tmp_path / "clean")
     assert code == 65
     assert "nothing was written to" in err
-    assert err.endswith("none of the 0 pairs is usable\n")
+    assert err.endswith("none of the 0 pairs is usable; fix the findings of the report\n")
 
 
 def test_unusable_paths_are_errors_before_the_work(

@@ -76,7 +76,7 @@ def test_a_sampler_that_dies_is_reported(sampler: Sampler) -> None:
     sampler._process.send_signal(signal.SIGKILL)
     with pytest.raises(
         StorageError,
-        match=r"the process of text\.dropout ended with code -9 \(out of memory\?\)",
+        match=r"the BPE-dropout process \(text\.dropout\) ended with code -9 \(out of memory\?\)",
     ):
         sampler.columns(0, 10, 1)
 

@@ -494,8 +494,8 @@ def test_files_of_one_name_cannot_be_written_side_by_side(tmp_path: Path) -> Non
 
 def test_a_failure_leaves_no_folder_behind(tmp_path: Path) -> None:
     files = write_files(tmp_path / "in", [Pair("", "x")] * 3)
-    assert (
-        reason_not_to_clean(write_clean(files, tmp_path / "out")) == "none of the 3 pairs is usable"
+    assert reason_not_to_clean(write_clean(files, tmp_path / "out")) == (
+        "none of the 3 pairs is usable; fix the findings of the report"
     )
     table = tmp_path / "broken.tsv"
     table.write_text("a\tb\nno tab\n")
@@ -574,7 +574,7 @@ def test_a_misaligned_sample_gives_a_warning() -> None:
 def test_a_blank_sample_gives_no_warning_and_a_single_pair_gives_one() -> None:
     assert check_sample([]) == check_sample([Pair("", "x"), Pair("y", " ")]) == []
     assert check_sample([Pair("A dog", "Un cane")]) == [
-        "only 1 of 1 pairs is usable; the model can learn nothing but this pair"
+        "only 1 of 1 pairs is usable; the model will only learn this pair"
     ]
 
 

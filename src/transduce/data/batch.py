@@ -15,10 +15,10 @@ from transduce.text.vocabulary import EOS, PAD, SOS, Vocabulary
 
 
 class Example(NamedTuple):
-    """A pair as ids: source and [EOS]; [SOS], target and [EOS]."""
+    """A sentence pair as ids."""
 
-    source: Ids
-    target: Ids
+    source: Ids  # the source, then [EOS]
+    target: Ids  # [SOS], the target, then [EOS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Batch:
     target_out: Int[Tensor, "batch target"]
     n_tokens: int  # target tokens to predict, without padding
 
-    def each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+    def map_tensors(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         """Apply a function to every tensor and count the tokens again."""
         target_in, target_out = change(self.target_in), change(self.target_out)
         source = None if self.source is None else change(self.source)

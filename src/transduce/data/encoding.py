@@ -1,8 +1,8 @@
-"""Encoding of a whole corpus: text -> ids, part by part, in this process or in several.
+"""Encode a whole corpus into ids, part by part, in this process or in several.
 
-A worker is a Python process that reads requests from its standard input. So it needs no `if
-__name__ == "__main__"` guard in the user's script, and it ends when its parent does. The order of
-the parts, and so every byte, is the same for any number of workers.
+A worker is a Python process that reads requests from its standard input. So the user's script needs
+no `if __name__ == "__main__"` guard, and a worker ends when its parent does. The parts, and every
+byte in them, are the same for any number of workers.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from transduce.text.running_text import FIRST, NEXT_DOCUMENT, NEXT_LINE
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
 ROWS_PER_PART = 25_000
-MAX_CHARACTERS = 10_000_000  # of the last column of a part
+MAX_CHARACTERS = 10_000_000  # of the last column of a part, for a part with long rows
 WORKER = "from transduce.data.encoding import work; work(sys.stdin.buffer, sys.stdout.buffer)"
 
 Row = tuple[str, ...]
@@ -36,7 +36,7 @@ class EncodingJob:
     """How to encode the rows of a corpus, and where to write the parts."""
 
     folder: str
-    key: str  # SHA-256 of all inputs; a part with another key is made again
+    key: str  # SHA-256 of all inputs; a part with another key is encoded again
     vocabularies: tuple[str, ...]  # SentencePiece files: source and target, or one for running text
     max_length: int
     keep_text: bool = False  # also store the text, for segmenting it anew in each epoch
@@ -75,7 +75,7 @@ def encode_text_part(
 ) -> None:
     """Encode lines of running text and write them as a part.
 
-    A row is (what precedes the line, the line): a line feed, or the start of a document.
+    A row is (what precedes the line, the line), as in `read_normalized_lines`.
     """
     [vocabulary] = vocabularies
     [newline] = vocabulary.encode("\n")
@@ -218,8 +218,8 @@ class Worker:
         self._send(asdict(job))
 
     def encode(self, number: int, rows: list[Row]) -> None:
-        """Let the process encode a part and wait for it; raise StorageError if it fails."""
-        content = "\n".join(chain.from_iterable(rows)).encode()  # no field contains a line feed
+        """Encode a part in the worker and wait for it; raise StorageError if that fails."""
+        content = "\n".join(chain.from_iterable(rows)).encode()  # fields contain no line feed
         self._send({"number": number, "columns": len(rows[0]), "bytes": len(content)}, content)
         assert self._process.stdout is not None, "a pipe"
         answer = self._process.stdout.readline()

@@ -7,6 +7,7 @@ of (seed, epoch) and the same for any number of ranks, so a `Position` of three 
 to resume.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -31,7 +32,7 @@ class Position(NamedTuple):
 
 @runtime_checkable
 class Examples(Protocol):
-    """Examples in blocks. Their segmentation may depend on the epoch."""
+    """Training examples, read in blocks. Their segmentation may depend on the epoch."""
 
     def __len__(self) -> int:
         """Return the number of examples."""
@@ -63,7 +64,7 @@ def length(example: Example) -> int:
     return max(len(example.source), len(example.target) - 1)
 
 
-def by_length(examples: Sequence[Example], order: Sequence[int]) -> list[int]:
+def sort_by_length(examples: Sequence[Example], order: Sequence[int]) -> list[int]:
     """Sort the indices `order` by the length of the examples (section 5.1: approximate length).
 
     The sort is stable: examples of equal lengths stay in the given order.
@@ -73,7 +74,7 @@ def by_length(examples: Sequence[Example], order: Sequence[int]) -> list[int]:
 
 def pools(n_examples: int, seed: int, epoch: int) -> list[list[int]]:
     """Return the block numbers of each pool of an epoch."""
-    n_blocks = -(-n_examples // BLOCK)
+    n_blocks = math.ceil(n_examples / BLOCK)
     order = np.random.Generator(np.random.PCG64([seed, epoch])).permutation(n_blocks).tolist()
     return [order[i : i + POOL] for i in range(0, n_blocks, POOL)]
 
@@ -83,7 +84,7 @@ def plan_pool(
 ) -> list[list[int]]:
     """Return the batches of a pool in training order, as indices into `examples`."""
     random = np.random.Generator(np.random.PCG64([seed, epoch, pool]))
-    order = by_length(examples, random.permutation(len(examples)).tolist())
+    order = sort_by_length(examples, random.permutation(len(examples)).tolist())
     batches = cut_batches([length(examples[i]) for i in order], budget)
     return [[order[i] for i in batches[b]] for b in random.permutation(len(batches))]
 
@@ -97,22 +98,24 @@ def batches_of_examples(
     while True:
         epoch, pool, first = position
         blocks = pools(len(examples), seed, epoch)
-        found = [example for block in blocks[pool] for example in examples.block(block, epoch)]
+        pool_examples = [
+            example for block in blocks[pool] for example in examples.block(block, epoch)
+        ]
 
         position = Position(epoch, pool + 1) if pool + 1 < len(blocks) else Position(epoch + 1)
         next_pools = pools(len(examples), seed, position.epoch)
         examples.prefetch(next_pools[position.pool], position.epoch)
 
-        plan = plan_pool(found, budget, seed, epoch, pool)
+        plan = plan_pool(pool_examples, budget, seed, epoch, pool)
         for i in range(first, len(plan)):
             after = Position(epoch, pool, i + 1) if i + 1 < len(plan) else position
-            yield [found[j] for j in plan[i]], after
+            yield [pool_examples[j] for j in plan[i]], after
 
 
-def share(
+def batches_of_rank(
     batches: Iterator[tuple[T, Position]], rank: int, n_ranks: int
 ) -> Iterator[tuple[T, Position]]:
-    """Yield one of every `n_ranks` batches, that of this rank.
+    """Yield the batches of one rank: one of every `n_ranks` batches.
 
     The position is the one after all `n_ranks` batches, the same on every rank.
     """
@@ -125,12 +128,13 @@ def stream(
     examples: Examples, budget: int, seed: int, start: Position, rank: int = 0, n_ranks: int = 1
 ) -> Iterator[tuple[Batch, Position]]:
     """Yield the batches of a rank endlessly from a position on, each with the position after it."""
-    for found, after in share(batches_of_examples(examples, budget, seed, start), rank, n_ranks):
-        yield collate(found), after
+    batches = batches_of_examples(examples, budget, seed, start)
+    for batch, after in batches_of_rank(batches, rank, n_ranks):
+        yield collate(batch), after
 
 
 def in_order(examples: Sequence[Example], budget: int) -> Iterator[Batch]:
     """Yield every example once, shortest first: for evaluation, where the order does not matter."""
-    order = by_length(examples, range(len(examples)))
+    order = sort_by_length(examples, range(len(examples)))
     for batch in cut_batches([length(examples[i]) for i in order], budget):
         yield collate([examples[order[i]] for i in batch])

@@ -11,7 +11,7 @@ from transduce.data.shards import Shards
 
 
 class EncodedPairs(Examples):
-    """Pairs with the segmentation that was stored."""
+    """Sentence pairs with their stored segmentation."""
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
@@ -27,9 +27,9 @@ class EncodedPairs(Examples):
 
 
 class SampledPairs(EncodedPairs):
-    """Pairs that are segmented anew in each epoch (text.dropout), by another process.
+    """Sentence pairs that another process segments anew in each epoch (text.dropout).
 
-    That process works one pool ahead of the training.
+    It works one pool ahead of the training.
     """
 
     def __init__(self, shards: Shards, sampler: Sampler, seed: int) -> None:
@@ -42,7 +42,10 @@ class SampledPairs(EncodedPairs):
             self._sampler.request(*block_bounds(number, len(self)), self._seed_of(number, epoch))
 
     def block(self, number: int, epoch: int) -> Sequence[Example]:
-        """Return the pairs of a block, segmented anew: a function of seed, epoch and block."""
+        """Return the pairs of a block, segmented anew.
+
+        The result depends only on the seed, the epoch and the block.
+        """
         start, stop = block_bounds(number, len(self))
         source, target = self._sampler.columns(start, stop, self._seed_of(number, epoch))
         return [Example(source.row(i), target.row(i)) for i in range(stop - start)]

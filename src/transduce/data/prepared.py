@@ -1,4 +1,4 @@
-"""The prepared corpus on disk, RUN/data: reused while corpus and settings stay the same.
+"""The prepared corpus on disk, RUN/data: reused as long as corpus and settings are the same.
 
 RUN/data/manifest.json         inputs, counts, and the list of parts
 RUN/data/sentencepiece.model   the vocabulary; sentencepiece.target.model if the target has its own
@@ -67,7 +67,7 @@ def check_same_inputs(run: Path, before: Inputs, inputs: Inputs) -> None:
     if changed:
         raise OutputError(
             f"{run} already holds another run: {'; '.join(changed)}. "
-            "Choose a new folder, or the old files and settings"
+            "Choose a new folder, or give the same files and settings as before"
         )
 
 
@@ -85,7 +85,7 @@ def encode_into(
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / MANIFEST).unlink(missing_ok=True)  # incomplete from here on
+        (folder / MANIFEST).unlink(missing_ok=True)  # the corpus is incomplete from here on
         (folder / TARGET_VOCABULARY).unlink(missing_ok=True)
         replace_file(folder / SOURCE_VOCABULARY, vocabularies[0].model)
         if vocabularies[-1] != vocabularies[0]:

@@ -1,4 +1,4 @@
-"""Random segmentation (BPE dropout) in a process that works while the model trains.
+"""Random segmentation (BPE-dropout) in a process that works while the model trains.
 
 The process reads requests from its standard input and ends when that is closed, so it dies with its
 parent. Its answers depend on the rows and the seed only, so a resumed training sees the same
@@ -57,14 +57,17 @@ def sample(
     sources: list[Sequence[int]] = []
     targets: list[Sequence[int]] = []
     for i, (source, target) in enumerate(zip(*drawn, strict=True)):
-        is_short = fits(source, target, max_length)
-        sources.append([*source, EOS] if is_short else stored[0][i].tolist())
-        targets.append([SOS, *target, EOS] if is_short else stored[1][i].tolist())
+        if fits(source, target, max_length):
+            sources.append([*source, EOS])
+            targets.append([SOS, *target, EOS])
+        else:
+            sources.append(stored[0][i].tolist())
+            targets.append(stored[1][i].tolist())
     return make_column(sources, sizes[0]), make_column(targets, sizes[1])
 
 
 class Sampler:
-    """A process that segments rows: `request` them early, take them later with `columns`."""
+    """A process that segments rows. Call `request` early and `columns` when they are needed."""
 
     def __init__(
         self, folder: Path, vocabularies: tuple[Path, Path], dropout: float, max_length: int
@@ -88,7 +91,7 @@ class Sampler:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise self._dead() from None
+            raise self._kill() from None
         self._requested.add(request)
 
     def columns(self, start: int, stop: int, seed: int) -> Columns:
@@ -98,17 +101,18 @@ class Sampler:
         while request not in self._done:
             answer = self._answers.get()
             if answer is None:
-                raise self._dead()
+                raise self._kill()
             answered, columns = answer
             self._done[answered] = columns
         self._requested.remove(request)
         return self._done.pop(request)
 
-    def _dead(self) -> StorageError:
-        self._process.kill()  # it may be alive and have sent something else than an answer
+    def _kill(self) -> StorageError:
+        """End a process that no longer answers, and return the error about it."""
+        self._process.kill()  # it may be alive, but have sent an invalid answer
         return StorageError(
-            f"the process of text.dropout ended with code {self._process.wait()} (out of memory?); "
-            "run the same command to resume from the last checkpoint"
+            f"the BPE-dropout process (text.dropout) ended with code {self._process.wait()} "
+            "(out of memory?); run the same command to resume from the last checkpoint"
         )
 
 
@@ -119,13 +123,13 @@ def collect(pipe: IO[bytes], answers: "SimpleQueue[tuple[Request, Columns] | Non
     """
     try:
         while header := pipe.readline():
-            request, kinds, sizes = json.loads(header)
+            request, dtypes, sizes = json.loads(header)
             contents = [pipe.read(size) for size in sizes]
-            if [*map(len, contents)] != sizes:
-                break  # killed while it was writing
+            if [len(content) for content in contents] != sizes:
+                break  # the process was killed while it was writing
             arrays = [
-                np.frombuffer(content, dtype=kind)
-                for kind, content in zip(kinds, contents, strict=True)
+                np.frombuffer(content, dtype=dtype)
+                for dtype, content in zip(dtypes, contents, strict=True)
             ]
             answers.put((tuple(request), (Column(*arrays[:2]), Column(*arrays[2:]))))
     except ValueError:
@@ -134,7 +138,7 @@ def collect(pipe: IO[bytes], answers: "SimpleQueue[tuple[Request, Columns] | Non
 
 
 def work(arguments: Sequence[str], requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Segment the requested rows until there are no more requests: the main function."""
+    """Segment the requested rows until there are no more: the main function of the process."""
     folder, source, target, dropout, max_length = arguments
     shards = open_shards(Path(folder))
     vocabularies = [Vocabulary(Path(file).read_bytes(), n_threads=1) for file in (source, target)]
@@ -146,8 +150,9 @@ def work(arguments: Sequence[str], requests: IO[bytes], answers: IO[bytes]) -> N
             shards, segmenters, vocab_sizes, float(dropout), int(max_length), tuple(request)
         )
         arrays = [array for column in columns for array in column]
-        kinds, sizes = [array.dtype.str for array in arrays], [array.nbytes for array in arrays]
-        header = [request, kinds, sizes]
+        dtypes = [array.dtype.str for array in arrays]
+        sizes = [array.nbytes for array in arrays]
+        header = [request, dtypes, sizes]
         answers.write(
             json.dumps(header).encode() + b"\n" + b"".join(array.tobytes() for array in arrays)
         )

@@ -27,7 +27,7 @@ from transduce.storage import read_json, replace_file, sha256, to_json
 from transduce.text.files import sha256_of_file
 
 MANIFEST = "manifest.json"
-MAX_OPEN_PARTS = 64  # of a text; each one is an open file
+MAX_OPEN_PARTS = 64  # parts of a running text whose files are kept open
 Ids = np.ndarray[tuple[int], np.dtype[Any]]
 
 
@@ -46,9 +46,9 @@ class Column(NamedTuple):
 def make_column(rows: Sequence[Sequence[int]], vocab_size: int) -> Column:
     """Return rows of ids as a column, with 16 bits per id if `vocab_size` allows it."""
     ends = np.fromiter(accumulate(map(len, rows)), dtype=np.uint32, count=len(rows))
-    kind = np.uint16 if vocab_size <= 1 << 16 else np.uint32
+    dtype = np.uint16 if vocab_size <= 1 << 16 else np.uint32
     n_values = int(ends[-1]) if rows else 0
-    return Column(np.fromiter(chain.from_iterable(rows), dtype=kind, count=n_values), ends)
+    return Column(np.fromiter(chain.from_iterable(rows), dtype=dtype, count=n_values), ends)
 
 
 def make_text_column(lines: Sequence[str]) -> Column:
@@ -61,7 +61,7 @@ def make_text_column(lines: Sequence[str]) -> Column:
 def write_part(
     folder: Path, number: int, key: str, columns: Mapping[str, Column], counts: Mapping[str, int]
 ) -> None:
-    """Write a part. Its description is written last and marks it as complete."""
+    """Write a part; its `.json` file comes last and marks it as complete."""
     files = {}
     for name, column in columns.items():
         for suffix, array in (("npy", column.values), ("ends.npy", column.ends)):
@@ -82,8 +82,8 @@ def is_written(folder: Path, number: int, key: str) -> bool:
 def write_manifest(folder: Path, key: str, n_parts: int, more: Mapping[str, Any]) -> dict[str, Any]:
     """Write the manifest, which marks the corpus as complete, and return it.
 
-    It holds `more`, all parts, and the SHA-256 of the other files. Parts of an older corpus are
-    removed.
+    It holds the entries of `more`, all parts, and size and SHA-256 of the other files. Parts of an
+    older corpus are removed.
     """
     parts = [
         read_json(folder / f"part-{number:05d}.json", "prepared corpus")
@@ -121,7 +121,7 @@ def read_or_empty(path: Path) -> dict[str, Any]:
 
 
 def check_files(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Compare every file with its size and SHA-256; raise DataError with the first damaged one."""
+    """Check size and SHA-256 of every file; raise DataError that names the first damaged one."""
     for described in (manifest, *manifest["parts"]):
         for name, entry in described["files"].items():
             path = folder / name
@@ -200,7 +200,7 @@ class TokenStream:
         self._start, self._stop = 0, self._ends[-1] if self._ends else 0
 
     def between(self, start: int, stop: int) -> "TokenStream":
-        """Return the part of the text from `start` to `stop`, without reading it."""
+        """Return the ids from `start` to `stop` as a stream, without reading them."""
         found = copy.copy(self)
         found._start, found._stop = self._start + start, self._start + stop
         return found

@@ -1,5 +1,6 @@
-"""Running text as batches for a language model: full windows, each predicting its next tokens."""
+"""Running text as batches for a language model: full windows of consecutive tokens."""
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -7,7 +8,7 @@ import numpy as np
 import torch
 
 from transduce.data.batch import Batch
-from transduce.data.order import Position, share
+from transduce.data.order import Position, batches_of_rank
 from transduce.data.shards import Ids, TokenStream
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
@@ -17,7 +18,7 @@ Text = Ids | TokenStream  # in memory, or on disk
 
 
 def encode_text(documents: Sequence[str], vocabulary: Vocabulary) -> Ids:
-    """Encode documents as one sequence of ids: [SOS] before each, [EOS] between two."""
+    """Encode documents as one sequence of ids, with [SOS] before each and [EOS] between two."""
     ids: list[int] = []
     for number, document in enumerate(documents):
         ids += [EOS, SOS] if number else [SOS]
@@ -45,12 +46,11 @@ def window_stream(
 ) -> Iterator[tuple[Batch, Position]]:
     """Yield the batches of a rank endlessly from a position on, each with the position after it.
 
-    In each epoch the text is cut into full windows from another random offset, and the windows are
-    shuffled. Both are a function of (seed, epoch).
+    In each epoch the text is cut into full windows from a new random offset, and the windows are
+    shuffled. Offset and order depend only on the seed and the epoch.
     """
-    for starts, after in share(
-        batches_of_windows(ids, window, batch_tokens, seed, start), rank, n_ranks
-    ):
+    batches = batches_of_windows(ids, window, batch_tokens, seed, start)
+    for starts, after in batches_of_rank(batches, rank, n_ranks):
         yield collate_windows(ids, starts, window), after
 
 
@@ -64,7 +64,7 @@ def batches_of_windows(
         random = np.random.Generator(np.random.PCG64([seed, epoch]))
         offset = int(random.integers(min(window, len(ids) - window)))
         starts = random.permutation(np.arange(offset, len(ids) - window, window))
-        n_batches = -(-len(starts) // size)
+        n_batches = math.ceil(len(starts) / size)
         for i in range(first, n_batches):
             after = Position(epoch, 0, i + 1) if i + 1 < n_batches else Position(epoch + 1)
             yield starts[i * size : (i + 1) * size].tolist(), after

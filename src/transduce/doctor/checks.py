@@ -90,16 +90,16 @@ def find_excess_length(pair: Pair) -> str | None:
 
 
 def find_different_numbers(pair: Pair) -> str | None:
-    """Find numbers of two digits or more that stand on one side only.
+    """Find numbers of two digits or more that are on one side only.
 
-    Separators do not matter: 1,000 and 1.000 and 1 000 are the same number.
+    Separators are ignored: 1,000 and 1.000 and 1 000 are the same number.
     """
     source, target = numbers_in(pair.source), numbers_in(pair.target)
     if source == target:
         return None
     unmatched = [*sorted(source - target), *sorted(target - source)]
-    long_ones = [number for number in unmatched if len(number) > 1]
-    return f"{', '.join(long_ones[:3])} on one side only" if long_ones else None
+    found = [number for number in unmatched if len(number) > 1]
+    return f"{', '.join(found[:3])} on one side only" if found else None
 
 
 def numbers_in(text: str) -> set[str]:

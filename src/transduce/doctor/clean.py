@@ -75,7 +75,7 @@ def reason_not_to_clean(diagnosis: Diagnosis) -> str | None:
             "exchange --source and --target, or give --languages, and run doctor again"
         )
     if not diagnosis.n_usable:
-        return f"none of the {diagnosis.n_pairs:,} pairs is usable"
+        return f"none of the {diagnosis.n_pairs:,} pairs is usable; fix the findings of the report"
     return None
 
 
@@ -117,7 +117,7 @@ def output_names(pairs: PairSource) -> dict[str, tuple[str, str]]:
 
 
 def open_text(path: Path) -> TextIO:
-    """Open a UTF-8 file for writing, with "\\n" as line end; lone surrogates are escaped."""
+    """Open a UTF-8 file for writing, with line feeds as line ends; escape lone surrogates."""
     return path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
 
 

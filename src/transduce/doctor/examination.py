@@ -29,7 +29,7 @@ from transduce.text.files import display_name, read_lines
 
 MAX_EXAMPLES = 5
 SAMPLE_SIZE = 10_000  # pairs that `check_sample` reads
-N_LANGUAGE_CHECKS = 2000  # of them, evenly spread; identifying languages is slow
+N_LANGUAGE_CHECKS = 2000  # of these pairs, evenly spread; language identification is slow
 MARGIN = 10  # lines added at both ends of a misaligned stretch, whose ends are not exact
 PROGRESS_INTERVAL = 1000  # pairs
 
@@ -110,7 +110,7 @@ class Diagnosis:
 
 @dataclass(slots=True)
 class PairExaminer:
-    """Find all faults of one pair after the other; earlier pairs are remembered."""
+    """Find the faults of pairs, one by one; earlier pairs are remembered to find duplicates."""
 
     typical_ratio: float = 0.0
     languages: LanguageChecker | None = None
@@ -130,7 +130,7 @@ class PairExaminer:
         if odd := find_odd_ratio(pair, self.typical_ratio):
             notes.append((RATIO, odd))
 
-        # A copy is in one language, of course, and has been reported already.
+        # A copy has both sides in one language; reporting it once is enough.
         is_copy = any(fault is COPY for fault, _ in notes)
         if self.languages and not is_copy and (other := self.languages.note(number, pair)):
             notes.append((WRONG_LANGUAGE, other))
@@ -193,7 +193,9 @@ def examine(
     visit: Visit | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Diagnosis:
-    """Examine a corpus; of files of unequal length, the pairs before they drift apart.
+    """Examine a corpus.
+
+    Of files of unequal length, only the pairs before they drift apart are examined.
 
     `visit` is called with each pair and its faults, in order; if it is given, the language of every
     pair is checked, otherwise a sample. `progress` is called with the number of pairs read so far.
@@ -267,7 +269,7 @@ def _unequal(statistics: PartStatistics) -> UnequalFiles:
 
 
 def _misaligned_stretches(statistics: PartStatistics) -> list[range]:
-    """Return the lines in which one of two equally long files is shifted, with a margin."""
+    """Return the ranges of lines in which two equally long files are misaligned, with a margin."""
     if statistics.n_source != statistics.n_target or not statistics.drifts:
         return []
     ends = [*(drift.line for drift in statistics.drifts[1:]), statistics.n_source + 1]
@@ -302,7 +304,7 @@ def check_sample(pairs: Iterable[Pair], languages: Languages | None = None) -> l
     warnings = []
     if n_filled == 1:
         warnings.append(
-            f"only 1 of {len(sample):,} pairs is usable; the model can learn nothing but this pair"
+            f"only 1 of {len(sample):,} pairs is usable; the model will only learn this pair"
         )
     if languages and language_checker.are_swapped:
         a, b = languages

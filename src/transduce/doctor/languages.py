@@ -12,7 +12,8 @@ from transduce.text.corpus import Languages, Pair
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-MIN_LETTERS = 20  # shorter lines are not checked
+SIDES = ("source", "target")
+MIN_LETTERS = 20  # lines with fewer letters are not checked
 MIN_CONFIDENCE = 0.95  # that a line is in the other language
 MAX_CHARACTERS_READ = 300  # of a line; more do not change the result
 MAX_CHECKED_IN_FULL = 100_000  # pairs; after them one in SAMPLING_INTERVAL is checked
@@ -21,7 +22,7 @@ MIN_LINES_TO_JUDGE = 20  # of each side, before the files are called swapped
 
 
 class LanguageChecker:
-    """Check the language of both sides of each pair, and count.
+    """Check the languages of both sides of each pair, and count the lines in the other language.
 
     If the languages are unknown, every pair passes and `remarks` says why.
     """
@@ -38,7 +39,7 @@ class LanguageChecker:
     def note(self, number: int, pair: Pair) -> str | None:
         """Return which side is in the other language, or None.
 
-        None also for lines that are too short and for pairs omitted by sampling. `number` is the
+        Lines that are too short and pairs left out by sampling are not checked. `number` is the
         position of the pair in the corpus, from 1.
         """
         if self._identifier is None or self.languages is None:
@@ -58,7 +59,7 @@ class LanguageChecker:
             language, confidence = self._identifier.classify(text)
             if language != self.languages[side] and confidence >= MIN_CONFIDENCE:
                 self.n_other[side] += 1
-                found.append(f"{('source', 'target')[side]} looks like {language}")
+                found.append(f"{SIDES[side]} looks like {language}")
         return ", ".join(found) or None
 
     @property
@@ -98,7 +99,7 @@ def _make_identifier(languages: Languages | None) -> tuple["LanguageIdentifier |
 
 @cache
 def _load_identifier() -> "LanguageIdentifier":
-    """Load the identifier for all languages (takes half a second); copies can be restricted."""
+    """Load the identifier for all languages, which is slow; copies can be restricted to two."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

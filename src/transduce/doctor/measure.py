@@ -26,10 +26,11 @@ NumberedLines = tuple[tuple[int, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class DriftLocation:
-    """A line of the source from which on line n belongs to line n + `shift` of the target.
+    """A place where two files drift apart, or become aligned again.
 
-    `missing` is the number of lines that the source lacks here; if negative, the target lacks them.
-    `source` and `target` are the lines around.
+    From source line `line` on, source line n belongs to target line n + `shift`. `missing` is the
+    number of lines that the source lacks here; if negative, the target lacks them. `source` and
+    `target` are the surrounding lines.
     """
 
     file: str
@@ -128,7 +129,7 @@ def measure_part(part: PairSource) -> PartStatistics:
 
 
 def typical_ratio(ratios: Counts) -> float:
-    """Return the median of a histogram of logarithmic length ratios, to the width of a bin."""
+    """Return the median of a histogram of logarithmic length ratios, to the nearest bin."""
     if not ratios.sum():
         return 0.0
     median_bin = int(np.searchsorted(np.cumsum(ratios), (ratios.sum() + 1) // 2))

@@ -22,7 +22,7 @@ from transduce.text.corpus import Pair, PairFiles, PairSource
 
 INITIAL_SLOTS = 1 << 12
 MAX_SLOTS = 1 << 24  # 134 MB
-EXTRA_SLOTS = 1024  # behind the last slot that a number can hash to
+EXTRA_SLOTS = 1024  # after the last slot that a number can hash to
 COPY_BLOCK = 1 << 16  # numbers moved at once when the table grows
 MAX_LOAD = 0.75  # share of used slots
 EXACT_BITS = 20  # of a pair's fingerprint; the other 44 bits are of its near key
@@ -36,9 +36,9 @@ Note = tuple[Fault, str]  # a fault of a pair, and a short explanation
 class Fingerprints:
     """A set of 64-bit numbers in one array of 8-byte slots.
 
-    A Python set takes 69 bytes a number, this one 11 to 21; so a corpus of ten million pairs fits
-    in the memory bound of docs/data.md. The array grows to at most `max_slots` slots. After that,
-    nothing is added and `is_full` is true.
+    A number takes 11 to 21 bytes, so that a corpus of ten million pairs stays within the memory
+    bound of docs/data.md. The array grows to at most
+    `max_slots` slots. After that, nothing is added and `is_full` is true.
 
     The table uses open addressing with linear probing. The leading bits of a number select its
     slot; the lookup continues to the right until it finds the number or a free slot (0).
@@ -81,7 +81,7 @@ class Fingerprints:
         self._n_slots = n_slots
         self._shift = 64 - (n_slots - 1).bit_length()
         self._slots: NDArray[np.uint64] = np.zeros(n_slots + EXTRA_SLOTS, dtype=np.uint64)
-        self._slots_view = self._slots.data  # indexing a memoryview is three times as fast
+        self._slots_view = self._slots.data  # indexing a memoryview is faster
 
     def _grow(self) -> None:
         if self._n_slots * 2 > self.max_slots:
@@ -105,7 +105,7 @@ class Fingerprints:
 
 
 class DuplicateDetector:
-    """Remember all pairs of a corpus and recognize those that come again."""
+    """Find pairs that repeat an earlier pair of the corpus."""
 
     def __init__(self) -> None:
         self._pairs = Fingerprints()
@@ -119,7 +119,10 @@ class DuplicateDetector:
         return [f"duplicates: only the first {self._pairs.n:,} distinct pairs were compared"]
 
     def notes(self, pair: Pair, keys: tuple[int, int]) -> list[Note]:
-        """Return whether the pair, or a similar one, or its source occurred before."""
+        """Return the fault of a pair that is a duplicate, or whose source occurred before.
+
+        `keys` are those of `near_fingerprints`.
+        """
         pair_key, source_key = keys
         exact_key = fingerprint(f"{pair.source}\t{pair.target}")
 

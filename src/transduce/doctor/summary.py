@@ -60,7 +60,7 @@ def as_text(diagnosis: Diagnosis) -> str:
 
 
 def headline(diagnosis: Diagnosis) -> str:
-    """Return a corpus in one line: pairs, languages, typical length ratio."""
+    """Return a summary in one line: number of pairs, languages, typical length ratio."""
     languages = ""
     if diagnosis.languages:
         languages = f"{diagnosis.languages[0]} -> {diagnosis.languages[1]}, "

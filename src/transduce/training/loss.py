@@ -22,12 +22,12 @@ def batch_loss(
     logits.
 
     Departs: with `consistency` > 0 the batch is run twice, under two dropout masks, and the
-    divergence of the two distributions is penalised (R-Drop, Wu et al. 2021). The result is half of
-    both losses plus consistency / 2 times the symmetric divergence, so it stays the loss of one
-    batch.
+    divergence of the two distributions is penalised (R-Drop, Wu et al. 2021). The result is the
+    mean of the two losses plus consistency / 2 times the symmetric divergence, so it is on the
+    scale of one batch.
     """
     if consistency:
-        batch = batch.each(lambda rows: torch.cat((rows, rows)))
+        batch = batch.map_tensors(lambda rows: torch.cat((rows, rows)))
     hidden, target = run_batch(model, batch)
     loss = projected_loss(hidden, model.logit_weight, target, label_smoothing, consistency)
     return loss / 2 if consistency else loss

@@ -23,7 +23,7 @@ Model = Transformer | LanguageModel
 
 
 class StepResult(NamedTuple):
-    """Loss and size of a step."""
+    """The loss of a step and its number of target tokens."""
 
     loss: float  # nats per token, with label smoothing; NaN if the weights were not updated
     n_tokens: int
@@ -91,12 +91,15 @@ def backward(model: Model, batch: Batch, n_tokens: int, config: TrainConfig) -> 
     """Accumulate the gradient of one batch; return its share of the loss per token."""
     with autocast(config, model.logit_weight.device):
         loss = batch_loss(model, batch, config.label_smoothing, config.consistency) / n_tokens
-    loss.backward()  # type: ignore[no-untyped-call]  # torch's own
+    loss.backward()  # type: ignore[no-untyped-call]  # not typed in torch
     return loss.item()
 
 
 def seed_step(seed: int, step: int, rank: int) -> None:
-    """Seed the random numbers of a step. They depend on these values only and are never saved."""
+    """Seed the random numbers of a step.
+
+    They depend on these values only, so checkpoints need not save a random state.
+    """
     torch.manual_seed(int(np.random.SeedSequence([seed, step, rank]).generate_state(1)[0]))
 
 
@@ -106,7 +109,10 @@ def halves(batch: Batch) -> list[Batch]:
     if n_rows == 1:
         return [batch]
     middle = n_rows // 2
-    return [batch.each(lambda rows: rows[:middle]), batch.each(lambda rows: rows[middle:])]
+    return [
+        batch.map_tensors(lambda rows: rows[:middle]),
+        batch.map_tensors(lambda rows: rows[middle:]),
+    ]
 
 
 def is_out_of_memory(error: Exception) -> bool:
