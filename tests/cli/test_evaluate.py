@@ -113,7 +113,7 @@ def test_pairs_that_are_too_long_for_the_model_are_omitted_from_the_loss_with_a_
         (
             ("--hypothesis", "one", "--reference", "two"),
             65,
-            "one has 1 lines, two has 2; expected as many, in the same order",
+            "one has 1 lines, two has 2; expected the same number, in the same order",
         ),
         (("--source", "one", "--reference", "two"), 65, "one has 1 lines, two has 2"),
         (

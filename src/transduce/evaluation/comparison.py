@@ -59,11 +59,11 @@ class Comparison:
     scores: Sequence[SystemScore]
     buckets: Sequence[Bucket]
     chrf: Mapping[str, Sequence[float]]  # of each sentence, by system
-    # Settings of the search and seed of the training, of systems that are models.
+    # Settings of the search and seed of the training, for each system that is a model.
     searches: Mapping[str, Mapping[str, Any]]
 
     def notes(self) -> list[str]:
-        """Return how the numbers came about: the signature of each metric, and the searches."""
+        """Return how the scores were computed: signatures of the metrics, settings of searches."""
         signatures = [f"{row.score.name:6} {row.score.signature}" for row in self.scores]
         notes = list(dict.fromkeys(signatures))
         for name, search in self.searches.items():
@@ -97,7 +97,7 @@ def compare_files(
     searches = {}
     for name, path in systems.items():
         if name not in files and source_lines is not None:
-            progress(f"{name} translates")
+            progress(f"translating with {name}")
             translator = load_translator(path, engine="torch")
             searches[name] = search_settings(translator)
             outputs[name] = translate(translator, source_lines, warn=warn, name=name)
@@ -125,7 +125,7 @@ def check_can_compare(
     training: Mapping[Side, Path],
     tokenize: str,
 ) -> None:
-    """Raise the error of a request that cannot be met, before anything is translated."""
+    """Raise the error of an invalid request, before anything is translated."""
     models = [path for path in systems.values() if path.is_dir()]
     if models and source is None:
         raise UsageError(
@@ -152,8 +152,8 @@ def compare(
 ) -> Comparison:
     """Compare the translations of systems, the baseline first.
 
-    `training` are the two sides of the text the systems were trained on: with them sentences are
-    also sorted by rare words (at most `rare` times in training) and by overlap with it.
+    `training` holds the training text of the systems, by side. With it, sentences are also grouped
+    by rare words (at most `rare` times in the training text) and by overlap with that text.
     """
     scores = score_systems(systems, *references, tokenize=tokenize)
     groupings = group_sentences(source, references[0], training or {}, rare)
@@ -182,8 +182,8 @@ def group_sentences(
 ) -> Iterator[Grouping]:
     """Yield the groupings of a test set.
 
-    By length of the source, or of the reference if there is no source. For each training text, by
-    the number of rare words and by the overlap with it.
+    Sentences are grouped by the length of the source, or of the reference if there is no source;
+    and for each training text, by the number of rare words and by the overlap with it.
     """
     sides: dict[Side, Lines] = {"reference": reference}
     if source is not None:
@@ -220,18 +220,23 @@ def _group_by_rare_words(
     return Grouping(name, ("none", "1", "2", "3 or more"), [min(n, MAX_RARE) for n in n_rare])
 
 
-def _group_by_overlap(side: Side, lines: Sequence[Sequence[str]], seen: "_Seen") -> Grouping:
+def _group_by_overlap(
+    side: Side, lines: Sequence[Sequence[str]], seen: "_TrainingOverlap"
+) -> Grouping:
     name = f"overlap of the {side} with training, in runs of {OVERLAP_NGRAM} words"
     labels = ("under half", "half or more", "all of it", "the line itself")
     label_of = []
     for line in lines:
         ngrams = _ngrams(line)
         share = len(ngrams & seen.ngrams) / len(ngrams)
-        label_of.append(3 if tuple(line) in seen.lines else int(2 * share))
+        if tuple(line) in seen.lines:
+            label_of.append(labels.index("the line itself"))
+        else:
+            label_of.append(int(2 * share))  # 0: under half, 1: half or more, 2: all of it
     return Grouping(name, labels, label_of)
 
 
-class _Seen(NamedTuple):
+class _TrainingOverlap(NamedTuple):
     """The part of a test set that is in the training text."""
 
     word_counts: Counter[str]  # occurrences in training of the words of the test set
@@ -239,12 +244,15 @@ class _Seen(NamedTuple):
     lines: set[Ngram]
 
 
-def _find_in_training(lines: Sequence[Sequence[str]], training: Iterable[str]) -> _Seen:
-    """Read a training text once; memory is bounded by the size of the test set."""
+def _find_in_training(lines: Sequence[Sequence[str]], training: Iterable[str]) -> _TrainingOverlap:
+    """Return what a test set shares with a training text, which is read once.
+
+    Memory is bounded by the size of the test set.
+    """
     test_words = {word for line in lines for word in line}
     test_ngrams = {ngram for line in lines for ngram in _ngrams(line)}
     test_lines = {tuple(line) for line in lines}
-    seen = _Seen(Counter(), set(), set())
+    seen = _TrainingOverlap(Counter(), set(), set())
     for text in training:
         line = split_words(text)
         seen.word_counts.update(word for word in line if word in test_words)
@@ -270,16 +278,16 @@ def score_buckets(
         members = [i for i, label_of in enumerate(grouping.label_of) if label_of == number]
         if not members:
             continue
-        right = [[lines[i] for i in members] for lines in references]
+        member_references = [[lines[i] for i in members] for lines in references]
         scores = {
-            name: float(bleu.corpus_score([lines[i] for i in members], right).score)
+            name: float(bleu.corpus_score([lines[i] for i in members], member_references).score)
             for name, lines in systems.items()
         }
         yield Bucket(by=grouping.name, label=label, n_sentences=len(members), scores=scores)
 
 
 def larger_p(row: SystemScore) -> float | None:
-    """Return the larger of the two p-values, which decides; None for the baseline."""
+    """Return the larger of the two p-values, which decides significance; None for the baseline."""
     if row.p_bootstrap is None or row.p_randomisation is None:
         return None
     return max(row.p_bootstrap, row.p_randomisation)

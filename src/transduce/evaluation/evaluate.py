@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from transduce.data.batch import encode_pairs
+from transduce.data.order import length
 from transduce.decode.load import load_translator
 from transduce.decode.translator import Translator
 from transduce.evaluation.likelihood import loss, perplexity
@@ -17,7 +18,7 @@ from transduce.text.files import display_name
 
 
 class SearchOptions(NamedTuple):
-    """Options of the search. None is the model's own setting."""
+    """Options of the search; None means the model's own setting."""
 
     beam: int | None = None
     alpha: float | None = None
@@ -45,8 +46,8 @@ def evaluate_model(
 ) -> Iterator[EvaluatedScore]:
     """Translate a test set and yield the scores, then the loss of the references.
 
-    The settings of a score are those of the search and the seed of the training. The loss depends
-    on no search. It is omitted if all pairs are too long for the model.
+    The settings of a score are those of the search and the seed of the training. The loss has the
+    seed only, since it needs no search. It is omitted if all pairs are too long for the model.
     """
     make_metrics(tokenize)  # raises an error before anything is translated
     reference_texts, [source_lines] = read_test_set(references, [source])
@@ -59,11 +60,11 @@ def evaluate_model(
     for score in corpus_scores(hypotheses, *reference_texts, tokenize=tokenize):
         yield EvaluatedScore(score, settings)
     yield EvaluatedScore(exact_match(hypotheses, *reference_texts), settings)
-    found = reference_loss(translator, source_lines, reference_texts, warn=warn)
-    if found is not None:
+    loss_score = reference_loss(translator, source_lines, reference_texts, warn=warn)
+    if loss_score is not None:
         seed = {"seed": settings["seed"]}
-        yield EvaluatedScore(found, seed)
-        yield EvaluatedScore(perplexity(found), seed)
+        yield EvaluatedScore(loss_score, seed)
+        yield EvaluatedScore(perplexity(loss_score), seed)
 
 
 def evaluate_hypotheses(
@@ -89,9 +90,9 @@ def translate(
     warn: Log,
     name: str = "",
 ) -> list[str]:
-    """Translate a test set, with one warning that counts the quality flags.
+    """Translate a test set, and warn once with the counts of all quality flags.
 
-    `name` is the system the warning is about.
+    `name` is the name of the system in the warning.
     """
     translations = translator.translate(texts, **search._asdict())
     counts = Counter(flag for translation in translations for flag in translation.flags)
@@ -109,7 +110,7 @@ def translate(
 def search_settings(
     translator: Translator, search: SearchOptions = MODEL_SETTINGS
 ) -> dict[str, Any]:
-    """Return the settings of the search and the seed of the training, None if it is unknown."""
+    """Return the settings of the search and the seed of the training (None if unknown)."""
     settings = translator.settings(search.beam, search.alpha, search.length_penalty)
     return {**settings.model_dump(), "seed": translator.folder.trained_with("train", "seed")}
 
@@ -121,7 +122,7 @@ def reference_loss(
     *,
     warn: Log,
 ) -> Score | None:
-    """Return the loss of the references, given the source; the mean over all references.
+    """Return the loss of the references given the source, averaged over all references.
 
     Pairs that are too long for the model are omitted, with a warning. Return None if all are.
     """
@@ -132,8 +133,8 @@ def reference_loss(
     ]
     examples = encode_pairs(pairs, translator.source_vocabulary, translator.target_vocabulary)
     limit = translator.max_source_tokens()
-    # A source ends in [EOS]; a target has [SOS] and [EOS], one of which the decoder reads.
-    short = [each for each in examples if max(len(each.source), len(each.target) - 1) <= limit + 1]
+    # `length` counts [EOS], the limit does not.
+    short = [example for example in examples if length(example) <= limit + 1]
     n_omitted = len(examples) - len(short)
     if n_omitted:
         warn(

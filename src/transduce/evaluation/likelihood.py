@@ -22,7 +22,7 @@ from transduce.text.normalize import normalize
 from transduce.text.running_text import read_document
 from transduce.text.vocabulary import PAD, Vocabulary
 
-BATCH_TOKENS = 4096  # tokens of a batch
+BATCH_TOKENS = 4096  # token budget of a batch, including padding
 
 
 def run_batch(
@@ -30,9 +30,9 @@ def run_batch(
 ) -> tuple[Float[Tensor, "token d_model"], Int[Tensor, " token"]]:
     """Run a model over a batch (teacher forcing) and drop the padding.
 
-    Return the hidden states before the output projection and the target token of each.
+    Return the hidden states before the output projection, and the target token of each state.
     """
-    hidden, _ = model.decode(batch.target_in, _start(model, batch))
+    hidden, _ = model.decode(batch.target_in, _start_cache(model, batch))
     if batch.n_tokens == batch.target_out.numel():  # no padding: avoid a copy
         hidden, target = hidden.flatten(end_dim=1), batch.target_out.flatten()
     else:
@@ -41,7 +41,7 @@ def run_batch(
     return hidden, target.to(hidden.device)
 
 
-def _start(model: Transformer | LanguageModel, batch: Batch) -> Cache:
+def _start_cache(model: Transformer | LanguageModel, batch: Batch) -> Cache:
     """Return the cache before the first target token; a Transformer encodes the source."""
     if isinstance(model, LanguageModel):
         return model.start()

@@ -31,7 +31,7 @@ def make_metrics(tokenize: str = "13a") -> dict[str, Metric]:
     """
     if tokenize not in TOKENIZERS:
         raise UsageError(f"unknown tokenizer {tokenize!r}; {nearest(tokenize, TOKENIZERS)}")
-    # force=True: no warning about tokenized text, for which test_sets has its own.
+    # force=True suppresses sacreBLEU's warning about tokenized text; test_sets has its own.
     return {"BLEU": BLEU(tokenize=tokenize, force=True), "chrF2": CHRF(), "TER": TER()}
 
 
@@ -86,4 +86,4 @@ def check_lengths(hypotheses: Sequence[str], *references: Sequence[str]) -> None
                 "expected one reference per translation, in the same order"
             )
     if not hypotheses or not references:
-        raise DataError("nothing to evaluate: there are no lines")
+        raise DataError("nothing to evaluate; give at least one translation and its reference")

@@ -26,7 +26,7 @@ from transduce.evaluation.metrics import Score, check_lengths, make_metrics
 N_RESAMPLES = 1000  # of the bootstrap
 N_TRIALS = 10_000  # of the randomization
 SEED_VARIABLE, DEFAULT_SEED = "SACREBLEU_SEED", "12345"
-TOLERANCE = 1e-6  # scores closer than this are equal: the order of a sum changes its last digits
+TOLERANCE = 1e-6  # closer scores count as equal, since the order of summation changes digits
 
 Statistics = Float[np.ndarray, "sentences statistics"] | Int[np.ndarray, "sentences statistics"]
 Totals = Float[np.ndarray, " statistics"] | Int[np.ndarray, " statistics"]
@@ -50,7 +50,7 @@ class SystemScore(NamedTuple):
 def score_systems(
     systems: Mapping[str, Sequence[str]], *references: Sequence[str], tokenize: str = "13a"
 ) -> list[SystemScore]:
-    """Return every metric of every system, tested against the first system.
+    """Return every metric of every system, and test its difference from the first system.
 
     The rows are ordered by metric, then by system.
     """
@@ -119,7 +119,7 @@ def sentence_statistics(
 def corpus_score(metric: Metric, totals: Totals) -> float:
     """Return the score of a corpus, given the sums of the statistics of its sentences.
 
-    Private in sacreBLEU for the same reason as above.
+    Uses a private method of sacreBLEU, like `sentence_statistics`.
     """
     return float(metric._compute_score_from_stats(totals.tolist()).score)
 
@@ -134,8 +134,8 @@ def half_interval(scores: Scores) -> float:
 def p_of_bootstrap(baseline: Scores, system: Scores, observed: float) -> float:
     """Return the p-value of a difference, given the scores of both systems on the same resamples.
 
-    The differences of the resamples lie around the observed one. Shifted to lie around zero, they
-    say how large a difference is expected by chance (the "shift" method, as in sacreBLEU).
+    The differences of the resamples are centred on the observed one. Shifted to a mean of zero,
+    they show how large a difference is expected by chance (the "shift" method, as in sacreBLEU).
     """
     differences = np.abs(system - baseline)
     return p_value(differences - differences.mean(), abs(observed))
@@ -144,7 +144,10 @@ def p_of_bootstrap(baseline: Scores, system: Scores, observed: float) -> float:
 def p_of_randomization(
     metric: Metric, baseline: Statistics, system: Statistics, observed: float, *, seed: int | None
 ) -> float:
-    """Return the p-value of a difference, by exchanging the outputs of random sentences."""
+    """Return the p-value of a difference, by exchanging the outputs of random sentences.
+
+    In each trial every sentence is exchanged with probability 1/2.
+    """
     shape = (N_TRIALS, len(baseline))
     is_exchanged = np.random.default_rng(seed).integers(2, size=shape, dtype=bool)
     mixed = is_exchanged @ baseline + ~is_exchanged @ system
@@ -156,7 +159,10 @@ def p_of_randomization(
 
 
 def p_value(samples: Scores, observed: float) -> float:
-    """Return the share of samples at least as large as the observed value, which counts as one."""
+    """Return the share of samples at least as large as the observed value.
+
+    The observed value itself counts as one of the samples.
+    """
     n_as_large = int((samples >= observed - TOLERANCE).sum())
     return (n_as_large + 1) / (len(samples) + 1)
 
@@ -164,7 +170,7 @@ def p_value(samples: Scores, observed: float) -> float:
 def read_seed() -> int | None:
     """Return the seed of the tests: sacreBLEU's default, or its environment variable.
 
-    None, for "none", draws other samples each time. Raise UsageError for anything else.
+    "none" gives None, which draws different samples each time. Raise UsageError for any other text.
     """
     seed = os.environ.get(SEED_VARIABLE, DEFAULT_SEED)
     if seed.lower() == "none":

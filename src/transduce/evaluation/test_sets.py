@@ -1,4 +1,4 @@
-"""Read a test set, and find what would make its scores wrong."""
+"""Read a test set, and find problems that would make its scores wrong."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -42,7 +42,7 @@ def read_test_set(
         if len(lines) != len(first):
             raise DataError(
                 f"{display_name(path)} has {len(lines):,} lines, "
-                f"{first_name} has {len(first):,}; expected as many, in the same order"
+                f"{first_name} has {len(first):,}; expected the same number, in the same order"
             )
     n_references = len(references)
     for path, lines in zip(paths[:n_references], texts[:n_references], strict=True):
@@ -62,15 +62,16 @@ def _check_no_blank_line(name: str, lines: Sequence[str]) -> None:
 
 
 def _is_blank(line: str) -> bool:
-    """Whether a line has no visible character. Zero-width characters are not printable."""
+    """Return whether a line has no visible character. Zero-width characters are not printable."""
     return not any(c.isprintable() and c != " " for c in line)
 
 
 def find_problems(texts: Sequence[tuple[str, Sequence[str]]], tokenize: str) -> Iterator[str]:
     """Yield a warning for each thing that would make a score wrong.
 
-    `texts` are the hypotheses and references by name. Found are: text that is tokenized although
-    the metric tokenizes it, or the reverse; lines too short for BLEU; capitals on one side only.
+    `texts` are the hypotheses and references by name. The problems are: text that is tokenized
+    although the metric tokenizes it, or the reverse; lines too short for BLEU; capitals in some of
+    the texts only.
     """
     for name, lines in texts:
         if tokenize != "none" and (sign := looks_tokenized(lines)):

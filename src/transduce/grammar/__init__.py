@@ -51,7 +51,7 @@ def sentences(n: int, *, seed: int, split: Split = "train") -> Iterator[Sentence
 
 
 def _is_unnatural(sentence: Sentence) -> bool:
-    """Return whether correct phrases do not go together in a sentence.
+    """Return whether a sentence is grammatical but would not be said.
 
     - "You all love your dog": your is tuo, but voi goes with vostro.
     - "Every girl loves their dog": suo or loro?

@@ -14,9 +14,9 @@ def begins_with_vowel(word: str) -> bool:
 
 
 def is_impure(word: str) -> bool:
-    """Return whether masculine articles before a word are lo, uno, gli (lo zaino).
+    """Return whether a masculine word takes the articles lo, uno, gli (lo zaino).
 
-    They are before s + consonant, z, ps, gn, x, y.
+    Words do that begin with s + consonant, z, ps, gn, x or y.
     """
     return (
         word[0] in "zxy" or word[:2] in ("ps", "gn") or (word[0] == "s" and word[1] not in VOWELS)
@@ -50,7 +50,7 @@ FUSED_ARTICLE = {
 FUSING_PREPOSITIONS = {"di": "de", "in": "ne", "su": "su", "a": "a"}
 
 
-def fused(stem: str, gender: Gender, plural: bool, following: str) -> str:
+def with_article_ending(stem: str, gender: Gender, plural: bool, following: str) -> str:
     """Return a stem with the ending of the article: bel gatto, bello zaino, bell'uomo."""
     return stem + FUSED_ARTICLE[definite_article(gender, plural, following)]
 

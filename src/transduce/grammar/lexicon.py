@@ -19,7 +19,7 @@ _TABLES: dict[str, dict[str, Any]] = tomllib.loads(
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """Split a list of words; the names of groups are replaced by their words."""
+    """Split a list of words, and replace the names of groups by the words of the group."""
     groups = _TABLES["groups"]
     return tuple(
         word
@@ -60,23 +60,23 @@ class Noun:
 
 def _noun(kind: str, entry: str) -> Noun:
     """Parse an entry of the table of nouns."""
-    english, gender, italian, *woman = entry.split()
-    english, _, many = english.partition("/")
+    english, gender_letter, italian, *woman = entry.split()
+    english, _, plural_note = english.partition("/")  # an irregular plural, mass or singular
     italian, _, irregular = italian.partition("/")
     irregular, _, turns_feminine = irregular.partition(":")
-    own: Gender = "f" if gender == "f" else "m"
-    english_plural: str | None = many or inflection.english_s(english)
-    if many in ("mass", "singular"):
+    gender: Gender = "f" if gender_letter == "f" else "m"
+    english_plural: str | None = plural_note or inflection.english_s(english)
+    if plural_note in ("mass", "singular"):
         english_plural = None
     return Noun(
         kind=kind,
         english=english,
         english_plural=english_plural,
-        is_mass=many == "mass",
+        is_mass=plural_note == "mass",
         italian=italian,
         italian_plural=irregular or inflection.italian_plural(italian),
-        gender=own,
-        plural_gender="f" if turns_feminine else own,
+        gender=gender,
+        plural_gender="f" if turns_feminine else gender,
         feminine=(woman[0], inflection.italian_plural(woman[0])) if woman else None,
     )
 
@@ -86,8 +86,8 @@ NOUN = {noun.english: noun for noun in NOUNS}
 NAMES: tuple[tuple[str, Gender], ...] = tuple(_TABLES["names"].items())
 
 
-def that_fit(kinds: tuple[str, ...]) -> tuple[Noun, ...]:
-    """Return the nouns that are of one of the kinds, or named by their English word."""
+def nouns_of(kinds: tuple[str, ...]) -> tuple[Noun, ...]:
+    """Return the nouns of some kinds; a single noun is named by its English word."""
     return tuple(noun for noun in NOUNS if noun.kind in kinds or noun.english in kinds)
 
 
@@ -129,7 +129,7 @@ class Adjective:
     def form_before(self, gender: Gender, plural: bool, following: str) -> str:
         """Return the form before a noun: bello and buono shorten like the articles."""
         if self.italian == "bello":
-            return inflection.fused("be", gender, plural, following)
+            return inflection.with_article_ending("be", gender, plural, following)
         if self.italian == "buono" and not plural:
             return inflection.like_un("buon", gender, following)
         return self.form(gender, plural)

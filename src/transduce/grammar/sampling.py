@@ -24,19 +24,20 @@ def draw(rng: Random) -> Sentence:
 
 
 def _nouns(words: str) -> tuple[lex.Noun, ...]:
-    return lex.that_fit(tuple(words.split()))
+    return lex.nouns_of(tuple(words.split()))
 
 
-_SUBJECTS = {verb: lex.that_fit(verb.subjects) for verb in (*lex.VERBS, lex.HAVE)}
-_OBJECTS = {verb: lex.that_fit(verb.objects) for verb in (*lex.VERBS, lex.HAVE)}
+_SUBJECTS = {verb: lex.nouns_of(verb.subjects) for verb in (*lex.VERBS, lex.HAVE)}
+_OBJECTS = {verb: lex.nouns_of(verb.objects) for verb in (*lex.VERBS, lex.HAVE)}
 _TRANSITIVE = tuple(verb for verb in lex.VERBS if verb.objects)
 _EVENTS = tuple(verb for verb in _TRANSITIVE if verb.past)  # "When do you know him?" is not asked
 _INTRANSITIVE = tuple(verb for verb in lex.VERBS if not verb.objects)
 _OF_PERSONS = tuple(verb for verb in _TRANSITIVE if "person" in verb.objects)
 _OF_THINGS = lex.verbs("see eat drink buy sell find lose wash write prepare prefer open close")
 _INCOMPLETE = lex.verbs("go come return stay")  # need a complement
+# By noun: the adjectives that may modify it, those before it and those after it in Italian.
 _ATTRIBUTES = {
-    noun: tuple(a for a in lex.ADJECTIVES if noun in lex.that_fit(a.attributes))
+    noun: tuple(a for a in lex.ADJECTIVES if noun in lex.nouns_of(a.attributes))
     for noun in lex.NOUNS
 }
 _BEFORE = {noun: tuple(a for a in fit if a.is_prenominal) for noun, fit in _ATTRIBUTES.items()}
@@ -52,7 +53,7 @@ _LAST = {
     for noun, after in _AFTER.items()
 }
 _PREDICATES = {
-    noun: tuple(a for a in lex.ADJECTIVES if noun in lex.that_fit(a.predicates))
+    noun: tuple(a for a in lex.ADJECTIVES if noun in lex.nouns_of(a.predicates))
     for noun in lex.NOUNS
 }
 _DESCRIBED = tuple(noun for noun in lex.NOUNS if _PREDICATES[noun])
@@ -77,7 +78,7 @@ _SEQUELS = tuple(
     for first, then in lex.SEQUELS.items()
 )
 _PERSONS = _nouns("person kin")
-_LIKENED = tuple(
+_COMPARABLE = tuple(
     noun
     for noun in lex.NOUNS
     if not noun.is_mass and noun.kind != "kin" and _BEFORE[noun] + _AFTER[noun]
@@ -160,7 +161,7 @@ def _indefinite(rng: Random, nouns: tuple[lex.Noun, ...]) -> Phrase:
 
 
 def _named(rng: Random, *, besides: Phrase = NOTHING, pairs: float = 0.25) -> Phrase:
-    """Draw Maria, or Maria and Luca; no name that occurs in the phrase `besides`."""
+    """Draw one name, or two joined by "and", but none that occurs in the phrase `besides`."""
     used = {word.text.removesuffix("'s") for word in besides.english}
     first, second = rng.sample(
         [(text, gender) for text, gender in lex.NAMES if text not in used], 2
@@ -257,7 +258,7 @@ class _Manner(TypedDict, total=False):
 def _manner(
     rng: Random, verb: lex.Verb, subject: Phrase, *, is_asked: bool, modal: float = 0.1
 ) -> _Manner:
-    """Draw tense, negation, adverb, time and question, as natural in both languages."""
+    """Draw tense, negation, adverb, time and question so that both languages sound natural."""
     negation = _negation(rng, of=subject, is_asked=is_asked, verb=verb)
     manner = _Manner(negation=negation)
     if is_asked:
@@ -406,12 +407,12 @@ def _identity(rng: Random) -> Sentence:
     """Your cat is a lovely cat; she is a good friend."""
     is_asked = rng.random() < 0.2
     if rng.random() < 0.5:
-        noun = rng.choice(_LIKENED)
+        noun = rng.choice(_COMPARABLE)
         determiner = rng.choice(
             ("this", "that") if noun in _OWNERLESS else (*lex.POSSESSIVES, "this", "that")
         )
-        likened = syntax.noun_phrase(noun, "a", rng.choice(_BEFORE[noun] + _AFTER[noun]))
-        return _being(rng, syntax.noun_phrase(noun, determiner), likened, is_asked=is_asked)
+        predicate = syntax.noun_phrase(noun, "a", rng.choice(_BEFORE[noun] + _AFTER[noun]))
+        return _being(rng, syntax.noun_phrase(noun, determiner), predicate, is_asked=is_asked)
     subject = _named(rng, pairs=0.5) if rng.random() < 0.7 else _pronoun(rng, is_asked=is_asked)
     noun = rng.choice(_PROFESSIONS)
     owners = tuple(owner for owner in _POSSESSIVES if owner not in _OWN[subject.person % 3])

@@ -61,7 +61,7 @@ class Phrase(NamedTuple):
     person: int = 2
     gender: Gender = "m"
     clitic: str = ""
-    lemma: str = ""  # its content word, "" for pronouns and names
+    lemma: str = ""  # the content word; "" for pronouns and names
     combinations: tuple[str, ...] = ()
 
     @property
@@ -74,7 +74,7 @@ NOTHING = Phrase((), ())
 
 
 class Sentence(NamedTuple):
-    """A finished sentence, before spelling.
+    """A sentence as words, not yet joined into text.
 
     `combinations` names the pairs of content words that are in a syntactic relation.
     """
@@ -118,9 +118,9 @@ def _spelled(words: list[Word]) -> str:
 
 
 def combination(one: str, other: str) -> tuple[str, ...]:
-    """Return the name of two lemmas in a syntactic relation, in a tuple.
+    """Return a tuple with the name of the combination of two lemmas, such as "car+red".
 
-    The order does not matter. The tuple is empty if a lemma is "": not a content word.
+    The order does not matter. If a lemma is "" (not a content word), the tuple is empty.
     """
     if not (one and other):
         return ()
@@ -241,7 +241,7 @@ def _italian_determiner(
     if determiner == "this":
         return inflection.questo(gender, plural, following)
     if determiner == "that":
-        return inflection.fused("que", gender, plural, following)
+        return inflection.with_article_ending("que", gender, plural, following)
     if determiner in lex.QUANTIFIERS:
         return lex.QUANTIFIERS[determiner] + ending(gender, plural)
     return lex.INVARIABLE_DETERMINERS[determiner]
