@@ -13,7 +13,7 @@ from transduce.data.windows import window_stream
 from transduce.training.distributed import Ranks
 from transduce.training.loop import Batches
 
-VALID_SHARE = 0.1  # of a running text, at its end
+VALID_SHARE = 0.1  # share of a running text, at its end, that is used for validation
 
 
 def open_batches(folder: Path, config: Config, ranks: Ranks) -> Batches:
@@ -41,9 +41,9 @@ def open_examples(folder: Path, config: Config) -> Examples:
 
 
 def split_text(ids: TokenStream, window: int) -> tuple[TokenStream, TokenStream]:
-    """Split a text into training part and validation part.
+    """Return the training part and the validation part of a text.
 
-    The validation part is the last tenth, and at least one window.
+    The validation part is the last tenth, but at least one window.
     """
     n_valid = max(window + 1, int(len(ids) * VALID_SHARE))
     n_train = max(0, len(ids) - n_valid)

@@ -1,4 +1,4 @@
-"""Saving a training while it runs, and restoring it from its checkpoints."""
+"""Save a training while it runs, and restore it from its checkpoints."""
 
 import math
 from dataclasses import dataclass, replace
@@ -31,8 +31,8 @@ RETRY_AFTER = 50  # steps between a failed save and the next attempt
 class CheckpointManager:
     """Writes the checkpoints of a training and restores it from them.
 
-    With several ranks all of them hold a manager; only the first one writes. Messages for the user
-    go to `note`.
+    Each rank has a manager; only that of the first rank writes. `note` is called with messages for
+    the user.
     """
 
     folder: Path
@@ -41,8 +41,8 @@ class CheckpointManager:
     config: TrainConfig
     note: Log
     ranks: Ranks
-    n_failed: int = 0
-    retry_at: int | None = None
+    n_failed: int = 0  # failed saves in a row
+    retry_at: int | None = None  # step of the next attempt after a failed save
 
     def find_newest(self) -> Path | None:
         """Return the newest intact checkpoint, the same one on every rank, or None."""
@@ -78,7 +78,7 @@ class CheckpointManager:
         """Return metric and step of the best weights that are on disk, the same on every rank.
 
         If they are better than those of `state`, training was killed after it had saved them. It
-        will find them again, so the values of `state` are kept.
+        will repeat that validation, so the values of `state` are kept.
         """
 
         def read() -> tuple[float, int]:
@@ -94,7 +94,7 @@ class CheckpointManager:
         return self.ranks.once(read, lambda values: (values[0], values[1]))
 
     def should_retry(self, step: int) -> bool:
-        """Return whether it is time to retry a checkpoint that could not be written."""
+        """Return whether a checkpoint that could not be written is to be retried at this step."""
         return self.retry_at is not None and step >= self.retry_at
 
     def save(self, state: TrainingState, *, required: bool) -> None:
@@ -147,13 +147,13 @@ class CheckpointManager:
         return self.ranks.once(write, bool)
 
     def roll_back(self, state: TrainingState, step: int, what: str) -> TrainingState:
-        """Return to the last checkpoint with a lower learning rate, because `what` is not finite.
+        """Restore the last checkpoint and lower the learning rate, because `what` is not finite.
 
         Raise DivergedError if there is no checkpoint or the limit of rollbacks is reached.
         """
         saved = self.find_newest()
         if saved is None or state.n_rollbacks >= MAX_ROLLBACKS:
-            raise diverged(step, what, saved, self.config, self.model.config)
+            raise divergence_error(step, what, saved, self.config, self.model.config)
         restored = load_checkpoint(saved, self.model, self.optimizer)
         n_rollbacks = state.n_rollbacks + 1
         factor = ROLLBACK_RATE_FACTOR**n_rollbacks
@@ -172,7 +172,7 @@ class CheckpointManager:
         )
 
 
-def diverged(
+def divergence_error(
     step: int, what: str, saved: Path | None, config: TrainConfig, model: ModelConfig
 ) -> DivergedError:
     """Return the error of a training that diverged, with settings to try."""

@@ -32,11 +32,11 @@ START = Position()
 
 @dataclass(frozen=True, slots=True)
 class TrainingState:
-    """The state of a training without its tensors."""
+    """The state of a training apart from its tensors."""
 
     step: int = 0
     position: Position = START
-    best: float = math.inf  # lowest metric_to_minimise so far
+    best: float = math.inf  # lowest `metric_to_minimise` so far
     best_step: int = 0
     n_stale: int = 0  # validations since the best one
     n_rollbacks: int = 0
@@ -69,9 +69,9 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint, then remove old ones.
 
-    Of the scheduled checkpoints, those at multiples of `every`, the last `keep` stay for averaging,
-    and at least `MIN_KEPT`. A checkpoint between the multiples exists because training was stopped
-    there; it is removed after the next one, so that it does not change the average.
+    Scheduled checkpoints are those at multiples of `every`. The last `keep` of them, and at least
+    `MIN_KEPT`, are kept for averaging. Any other checkpoint was saved when training was stopped. It
+    is removed after the next one, so that it does not change the average.
     """
     files = {
         WEIGHTS: save(weights_of(model)),
@@ -85,7 +85,7 @@ def save_checkpoint(
     kept = {*scheduled[-max(MIN_KEPT, keep) :], found[-1]}
     for old in found:
         if old not in kept:
-            # Renamed first, so that an interrupted removal never leaves half a checkpoint.
+            # Rename it first: an interrupted removal must not leave an incomplete checkpoint.
             shutil.rmtree(old.rename(old.with_name(old.name + PARTIAL)))
 
 
@@ -177,7 +177,10 @@ def load_checkpoint(
 
 
 def state_from_json(values: Mapping[str, Any], path: Path) -> TrainingState:
-    """Return the state stored in the checkpoint `path`; raise ModelError if it does not fit."""
+    """Return the state stored in the checkpoint `path`.
+
+    Raise ModelError if another version of this package wrote it.
+    """
     try:
         return TrainingState(**{**values, "position": Position(*values["position"])})
     except (KeyError, TypeError):
@@ -192,9 +195,9 @@ def average_checkpoints(
 ) -> list[int]:
     """Load the mean of the last checkpoints into the model and return their steps (section 6.1).
 
-    The last `last` intact ones of the scheduled checkpoints are averaged. The final one always
-    counts. A damaged one is reported to `note` and an older one takes its place. If none is intact,
-    the model stays unchanged and the list is empty.
+    These are the last `last` intact ones of the scheduled checkpoints; the final checkpoint counts
+    as scheduled. A damaged one is reported to `note` and replaced by an older one. If none is
+    intact, the model stays unchanged and the list is empty.
     """
     paths = checkpoints(folder)
     chosen: list[Path] = []
@@ -214,9 +217,9 @@ def average_checkpoints(
 
 
 def best_on_disk(folder: Path) -> tuple[TrainingState | None, str | None]:
-    """Return the state stored with the best weights, or None, and what is damaged, if anything.
+    """Return the state stored with the best weights, and what is damaged; None for either if none.
 
-    Its `best` is the metric of these weights and its `step` is theirs.
+    `best` and `step` of that state are the metric and the step of these weights.
     """
     path = folder / BEST
     if not path.exists():

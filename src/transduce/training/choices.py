@@ -24,7 +24,7 @@ class Choice(NamedTuple):
     """The settings of a training and where they come from."""
 
     preset: str
-    requested: Config  # the preset and the user's settings, before sizes and steps were chosen
+    requested: Config  # preset and user settings, before sizes and steps were chosen
     proposal: Proposal
     config: Config  # the result
 
@@ -95,7 +95,7 @@ def vocabulary_settings(vocabularies: Vocabularies, *, is_joint: bool) -> Layer:
 
 
 def choose_precision(config: Config, log: Log) -> Config:
-    """Resolve train.precision "auto": bfloat16 where this machine supports it, else float32."""
+    """Resolve train.precision "auto": bfloat16 if this machine supports it, else float32."""
     if config.train.precision != "auto":
         return config
     precision = "float32"
@@ -110,11 +110,11 @@ def choose_precision(config: Config, log: Log) -> Config:
 
 
 def device_name() -> str:
-    """Return the device as people call it: CPU or GPU."""
+    """Return the kind of device: CPU or GPU."""
     return "CPU" if find_device().type == "cpu" else "GPU"
 
 
-def none_short_enough(what: str, requested: Config) -> DataError:
+def all_too_long_error(what: str, requested: Config) -> DataError:
     """Return the error of a corpus in which every sentence is too long."""
     return DataError(
         f"none of the {what} has {requested.data.max_length} tokens or fewer; "
@@ -123,7 +123,7 @@ def none_short_enough(what: str, requested: Config) -> DataError:
 
 
 def log_learning_rate(log: Log, config: Config) -> None:
-    """Log the peak of the learning rate beside that of the paper's formula."""
+    """Log the peak learning rate, and that of Eq. 3 if it differs."""
     rate = peak_learning_rate(config.train, config.model)
     paper = paper_peak(config.model.d_model, config.train.warmup_steps)
     comparison = "Eq. 3" if rate == paper else f"Eq. 3 would give {paper:.2g}"

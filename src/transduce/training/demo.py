@@ -59,7 +59,7 @@ def train_grammar(
 
 
 def score_held_out(translator: Translator, n: int = N_TEST) -> tuple[Score, Score]:
-    """Return exact match and BLEU on sentences with word combinations not seen in training."""
+    """Return exact match and BLEU on `n` sentences with word combinations not seen in training."""
     test = list(generate("en-it", n, seed=TEST_SEED, split="held-out"))
     translations = translator.translate([pair.source for pair in test])
     texts = [translation.text for translation in translations]

@@ -15,20 +15,25 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, is_dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
 from torch import distributed as dist
 from torch import nn
-from torch.distributed.distributed_c10d import PrefixStore, rendezvous  # type: ignore[attr-defined]  # missing in the stubs
+from torch.distributed.distributed_c10d import (  # type: ignore[attr-defined]  # rendezvous
+    PrefixStore,
+    Store,
+    rendezvous,
+)
 
 from transduce.errors import ConfigError, RankError, TransduceError
 
 TIMEOUT = "TRANSDUCE_RANK_TIMEOUT"  # environment variable: seconds to wait for a rank in a step
 DEFAULT_TIMEOUT = 300  # seconds
-REPORT_SECONDS = 1.0
-# Timeouts for what only the first rank does: preparing the corpus, later validating. A rank that
-# dies is noticed at once.
+REPORT_SECONDS = 1.0  # for the ranks to report that they lost contact
+# Timeouts for the work of the first rank: preparing the corpus, later validating. They are long,
+# since the death of a rank is noticed at once.
 PREPARE_TIMEOUT, VALIDATE_TIMEOUT = timedelta(hours=12), timedelta(hours=1)
 T = TypeVar("T")
 
@@ -41,7 +46,11 @@ class Ranks:
     """
 
     def __init__(
-        self, store: Any = None, rank: int = 0, size: int = 1, seconds: float = DEFAULT_TIMEOUT
+        self,
+        store: Store | None = None,
+        rank: int = 0,
+        size: int = 1,
+        seconds: float = DEFAULT_TIMEOUT,
     ) -> None:
         self.rank, self.size, self._seconds = rank, size, seconds
         self._store, self._has_broadcast = store, False
@@ -64,14 +73,14 @@ class Ranks:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the rank that validates, saves and prints."""
+        """Return whether this is the rank that validates, saves and prints."""
         return self.rank == 0
 
     def once(self, make: Callable[[], T], rebuild: Callable[[Any], T]) -> T:
         """Call `make` on the first rank and return its result on every rank.
 
-        The other ranks get it with `rebuild` from its JSON form. If `make` raises a TransduceError,
-        every rank raises it.
+        The other ranks receive its JSON form and convert it with `rebuild`. If `make` raises a
+        TransduceError, every rank raises it.
         """
         if not self.is_first:
             message = self._broadcast(None)
@@ -126,9 +135,10 @@ class Ranks:
 
     def broadcast_weights(self, model: nn.Module) -> None:
         """Copy the weights of the first rank to every rank."""
-        for parameter in model.parameters() if self.size > 1 else ():
-            tensor = parameter.detach()
-            self._call(lambda tensor=tensor: dist.broadcast(tensor, src=0))  # type: ignore[misc]  # mypy cannot infer it
+        if self.size == 1:
+            return
+        for parameter in model.parameters():
+            self._call(partial(dist.broadcast, parameter.detach(), src=0))
 
     def leave(self) -> None:
         """Wait for all ranks, then close the process group."""
@@ -173,20 +183,19 @@ class Ranks:
             ) from None
 
     def _describe_silent(self) -> str:
-        """Return " with rank N" for the ranks that do not report a lost contact themselves.
+        """Return " with rank N", naming the ranks that do not report a lost contact themselves.
 
-        Those have died or hang. The reports go through the store, which is in the first rank: if
-        that one hangs, the store does not answer, and rank 0 is named.
+        They have died or hang. The reports go through the store, which is a part of the first rank.
+        If that rank hangs, the store does not answer, and rank 0 is named.
         """
-        silent = [0]
+        store, silent = self._store, [0]
+        assert store is not None, "there are other ranks"
 
         def report() -> None:
             with contextlib.suppress(RuntimeError):
-                self._store.set(f"lost/{self.rank}", "")
+                store.set(f"lost/{self.rank}", "")
                 time.sleep(REPORT_SECONDS)
-                silent[:] = [
-                    rank for rank in range(self.size) if not self._store.check([f"lost/{rank}"])
-                ]
+                silent[:] = [rank for rank in range(self.size) if not store.check([f"lost/{rank}"])]
 
         reporter = threading.Thread(target=report, daemon=True)
         reporter.start()
@@ -198,8 +207,10 @@ ALONE = Ranks()
 
 
 def to_json_value(value: Any) -> Any:
-    """Convert what JSON does not know: dataclasses to objects, everything else to strings."""
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+    """Convert a value that JSON does not support: a dataclass to an object, others to strings."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return str(value)
 
 
 def error_to_json(error: TransduceError) -> dict[str, list[Any]]:
@@ -247,7 +258,8 @@ def join() -> Ranks:
         store, rank, size = next(rendezvous("env://", timeout=timedelta(seconds=seconds)))
     except (RuntimeError, ValueError) as error:
         raise RankError(
-            f"rank {os.environ.get('RANK')} cannot reach the others: {first_line(error)}"
+            f"rank {os.environ.get('RANK')} cannot reach the others: {first_line(error)}; "
+            "check MASTER_ADDR and MASTER_PORT"
         ) from None
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     return Ranks(PrefixStore(f"attempt_{attempt}", store), rank, size, seconds)

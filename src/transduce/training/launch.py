@@ -17,7 +17,8 @@ from transduce.log import Log
 
 MAX_RESTARTS = 3
 GRACE_SECONDS = 5.0  # for the other ranks to end by themselves after one has failed
-PARENT = "TRANSDUCE_PARENT"  # environment variable: a pipe that closes when the launcher ends
+# Environment variable with the number of a pipe that is closed when the launcher ends.
+PARENT = "TRANSDUCE_PARENT"
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 Processes = Sequence["subprocess.Popen[bytes]"]
@@ -32,8 +33,8 @@ def launch(arguments: Sequence[str], n_processes: int, log: Log) -> int:
     for n_left in reversed(range(MAX_RESTARTS + 1)):
         with start_ranks(arguments, n_processes) as (ranks, received):
             codes = wait(ranks)
-        if received and any(code < 0 for code in codes):  # before they could catch the signal
-            return 128 + received[0]
+        if received and any(code < 0 for code in codes):
+            return 128 + received[0]  # the signal came before the ranks could catch it
         if not can_restart(codes):
             return next((code for code in codes if code not in (0, RankError.exit_code)), 0)
         if n_left:
@@ -85,7 +86,7 @@ def start_ranks(
                 start_new_session=True,  # Ctrl-C reaches the ranks only through `forward`
             )
             ranks.append(process)
-        for number in received:  # before all ranks were started
+        for number in received:  # signals that came before all ranks were started
             for process in ranks:
                 process.send_signal(number)
         yield ranks, received

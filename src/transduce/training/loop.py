@@ -33,11 +33,11 @@ MAX_NON_FINITE = 3  # consecutive non-finite steps before a rollback to the last
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """The end of a training: its last state, its final weights and their validation."""
+    """The result of a training."""
 
     state: TrainingState
-    validation: Validation
-    weights: str  # which weights the model ended with, in words
+    validation: Validation  # of the final weights
+    weights: str  # description of the final weights: an average, or those of a step
 
 
 Validate = Callable[[], Validation]
@@ -61,15 +61,15 @@ def train(
     stop: Stop = never_stop,
     ranks: Ranks = ALONE,
 ) -> TrainingResult:
-    """Train until `config.steps`, or until `config.patience` validations brought no improvement.
+    """Train for `config.steps`, or until `config.patience` validations show no improvement.
 
     `batches_from` yields the batches from a position on. `validate` measures the current weights.
     `stop` is polled after each step. Checkpoints are written to `folder`; if there are some, the
     training resumes from the newest. The model ends as the average of the last checkpoints (section
     6.1), or as the best one if that is better.
 
-    With several ranks all of them call this function. Only the first one validates, writes and
-    receives the final weights; the others pass `validate=None`.
+    Every rank calls this function. Only the first one validates, writes files and gets the final
+    weights; the others pass `validate=None`.
     """
     keep_freed_memory()
     optimizer = make_optimizer(model)
@@ -162,7 +162,7 @@ def _run_steps(
             report.on_validation(step, latest)
             before, state = state, state.validated(metric_to_minimise(latest, config))
             if state.best_step == step and not checkpoints.save_best(state):
-                # What is not on disk cannot be returned to, so it is not the best.
+                # Weights that are not on disk cannot be loaded at the end.
                 state = replace(state, best=before.best, best_step=before.best_step)
 
         stop_signal = ranks.largest(stop() or 0) or None
@@ -190,22 +190,23 @@ def finish(
 ) -> TrainingResult:
     """Load the final weights into the model and validate them.
 
-    `latest` is the validation of the last step, if there was one; it is reused where it applies. The
-    average is compared with the best weights that are on disk. Damaged checkpoints are reported to
-    `note` and not used.
+    `latest` is the validation of the last step, if there was one; it is reused if the final weights
+    are those of that step. The average is compared with the best weights on disk. Damaged
+    checkpoints are reported to `note` and not used.
     """
     steps = average_checkpoints(folder, model, config.save_every, config.average_last, note)
-    steps = steps or [state.step]  # nothing on disk is intact, but the model has the last weights
+    steps = steps or [state.step]  # no checkpoint is intact; the model has the last weights
     stored, problem = best_on_disk(folder)
     if problem is not None:
         note(f"the best weights are damaged ({problem}); they are not used")
-    averaged = latest if latest is not None and steps == [state.step] else measure(model, validate)
+    if latest is not None and steps == [state.step]:
+        averaged = latest
+    else:
+        averaged = measure(model, validate)
     if stored is None or metric_to_minimise(averaged, config) <= stored.best:
-        weights = (
-            f"the average of the last {len(steps)} checkpoints"
-            if len(steps) > 1
-            else f"step {steps[0]}"
-        )
+        weights = f"step {steps[0]}"
+        if len(steps) > 1:
+            weights = f"the average of the last {len(steps)} checkpoints"
         return TrainingResult(state, averaged, weights)
     step = load_best(folder, model)
     weights = f"step {step}, better than the average of the last"
@@ -213,7 +214,7 @@ def finish(
 
 
 def measure(model: Model, validate: Validate | None) -> Validation:
-    """Validate without dropout and gradients, then return the model to training mode."""
+    """Validate without dropout and gradients, then set the model to training mode again."""
     assert validate is not None, "the first rank validates"
     model.eval()
     with torch.inference_mode():
@@ -223,7 +224,7 @@ def measure(model: Model, validate: Validate | None) -> Validation:
 
 
 def validation_from_json(values: Mapping[str, Any]) -> Validation:
-    """Rebuild the numbers of a validation that the first rank broadcast."""
+    """Rebuild a validation that the first rank broadcast, without its sample and histograms."""
     return Validation(values["loss"], values["scores"], values["signature"], sample=("", ""))
 
 

@@ -1,6 +1,7 @@
 """`transduce plan`: the settings `train` would choose, and a short measurement of their cost."""
 
 import itertools
+import math
 import resource
 import sys
 import tempfile
@@ -18,14 +19,14 @@ from transduce.hardware import keep_freed_memory
 from transduce.log import Log
 from transduce.text.corpus import PairList, PairSource
 from transduce.training.batches import open_examples
-from transduce.training.choices import choose_for_pairs, choose_precision, none_short_enough
+from transduce.training.choices import all_too_long_error, choose_for_pairs, choose_precision
 from transduce.training.start import make_model
 from transduce.training.step import Model, make_optimizer, update
 from transduce.training.tasks.pairs import PairsTask
 
 MAX_PAIRS = 200_000  # pairs that are encoded for a plan; the others are only counted
 WARMUP_STEPS = 3  # not measured: the first steps are slower
-MIN_GAIN = 1.05  # speed-up from which several processes are recommended
+MIN_GAIN = 1.05  # minimum speed-up for which several processes are recommended
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +79,15 @@ class TrainingPlan:
         rows += [
             ("memory", f"{self.memory_bytes / 1e6:,.0f} MB at its peak while measuring"),
             (
-                "speed here",
+                "speed",
                 f"{self.tokens_per_second:,.0f} target tokens per second, "
                 f"measured for {self.measured_seconds:.0f} s with {self.threads} threads",
             ),
             ("processes", self._advice_on_processes()),
-            ("an epoch", format_duration(self.seconds_per_epoch)),
+            ("one epoch", format_duration(self.seconds_per_epoch)),
             (
-                "to the end",
-                f"{format_duration(self.seconds_to_the_end)}, less if validation stops improving",
+                "all steps",
+                f"{format_duration(self.seconds_to_the_end)}; less if validation stops improving",
             ),
         ]
         width = max(len(name) for name, _ in rows)
@@ -97,7 +98,7 @@ class TrainingPlan:
         if self.threads == 1 or possible < MIN_GAIN * self.tokens_per_second:
             return "one process is as fast as several here"
         return (
-            f"--processes {self.threads} with data.batch_tokens / {self.threads} makes the same "
+            f"--processes {self.threads} with data.batch_tokens / {self.threads} takes the same "
             f"steps at up to {possible:,.0f} tokens per second if nothing else is running"
         )
 
@@ -129,7 +130,7 @@ def make_plan(
         )
         config = choice.config
         if not n_rows:
-            raise none_short_enough("pairs", choice.requested)
+            raise all_too_long_error("pairs", choice.requested)
         model = make_model(config)
         log(f"measuring for about {seconds:.0f} seconds")
         config_here = choose_precision(config, log)
@@ -145,7 +146,7 @@ def make_plan(
             torch.set_num_threads(threads)
 
     tokens_per_step = config.data.batch_tokens * config.train.accumulate
-    steps_per_epoch = max(1, -(-n_tokens // tokens_per_step))  # if all batches were full
+    steps_per_epoch = max(1, math.ceil(n_tokens / tokens_per_step))  # with full batches
     seconds_per_step = n_tokens / steps_per_epoch / measured.tokens_per_second
     return TrainingPlan(
         pairs=n_pairs,
@@ -167,7 +168,7 @@ def make_plan(
 
 
 def measure(model: Model, examples: Examples, config: Config, seconds: float) -> Measurement:
-    """Train for about `seconds` and measure it; the learning rate is practically zero."""
+    """Train for about `seconds` and measure it. The learning rate is practically zero."""
     keep_freed_memory()
     torch.manual_seed(config.train.seed)
     model.train()

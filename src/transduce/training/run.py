@@ -3,7 +3,7 @@
     settings -> lock the run folder -> prepare the corpus -> choose settings -> build the model
     -> train -> save
 
-It is the same for sentence pairs and for running text; what differs is in training/tasks.
+It is the same for sentence pairs and for running text; training/tasks holds the differences.
 """
 
 from collections.abc import Callable, Sequence
@@ -203,7 +203,7 @@ def train_task(
         record_settings(run, config, inputs)
         if (run / MODEL).exists():
             log(f"{run} is finished; the model is in {run / MODEL}")
-            ranks.once(lambda: None, lambda values: None)  # tells the others that nothing is to do
+            ranks.once(lambda: None, lambda values: None)  # None: there is nothing to train
             ranks.leave()
             return load_model(run)
 
@@ -272,7 +272,7 @@ def check_layers(preset: str | None, layers: Sequence[Layer]) -> None:
 def make_model_folder(
     setup: TrainingSetup, model: Model, inputs: Inputs, words: frozenset[str] | None
 ) -> ModelFolder:
-    """Return the model with its vocabularies, its settings, and the card of its origin."""
+    """Return the model with its vocabularies, settings and card."""
     config = setup.config
     return ModelFolder(
         FolderConfig(text=config.text, model=config.model, decode=config.decode),
@@ -292,7 +292,7 @@ def make_model_folder(
 def make_callbacks(
     run: Path, setup: TrainingSetup, folder: ModelFolder, inputs: Inputs, progress: ConsoleProgress
 ) -> list[Callback]:
-    """Return the built-in callbacks: everything a run folder shows about its training."""
+    """Return the built-in callbacks, which write progress and results to console and run folder."""
     config = setup.config
     n_parameters = sum(parameter.numel() for parameter in folder.model.parameters())
     known = ("pairs", "pieces", "preset", "data_sha256")

@@ -3,7 +3,7 @@
 RUN/run.toml           all settings               RUN/checkpoints/   the last ones and the best
 RUN/corpus.json        inputs: names and SHA-256  RUN/model/         the finished model
 RUN/metrics.jsonl      measurements, row by row   RUN/tensorboard/   if TensorBoard is installed
-RUN/report.html        the same as a page         RUN/data/          the prepared corpus
+RUN/report.html        the metrics as a page      RUN/data/          the prepared corpus
 RUN/film.safetensors   output for one text at each validation
 """
 
@@ -90,7 +90,7 @@ def check_same_settings(run: Path, config: Config) -> None:
             hint = f"; to train the finished model further, use --from {run} with a new folder"
         raise OutputError(
             f"{run} already holds another run: {'; '.join(changed)}. "
-            f"Choose a new folder, or the old settings{hint}"
+            f"Choose a new folder, or give the same settings as before{hint}"
         )
 
 
@@ -101,10 +101,10 @@ def cannot_create(run: Path, reason: str | None) -> OutputError:
 
 @contextlib.contextmanager
 def lock(folder: Path) -> Iterator[str]:
-    """Lock a folder; yield the name of its previous process if that was killed, else "".
+    """Lock a folder; yield a description of its previous process if that was killed, else "".
 
     The operating system releases the lock when this process ends for any reason. The lock file
-    keeps the name of the process, which only a process that ends normally removes. Raise BusyError
+    holds a description of the process, which is removed only if it ends normally. Raise BusyError
     if another process holds the lock.
     """
     with (folder / LOCK).open("a+", encoding="utf-8") as file:

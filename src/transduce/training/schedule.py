@@ -13,7 +13,7 @@ def paper_peak(d_model: int, warmup_steps: int) -> float:
 def inverse_sqrt(step: int, peak: float, warmup_steps: int) -> float:
     """Return the rate: linear warm-up to the peak, then decay with the inverse square root.
 
-    Eq. 3 with the peak as a parameter. With `paper_peak` it is the paper's
+    This is Eq. 3 with the peak as a parameter. With `paper_peak` as the peak it equals the paper's
     d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
     """
     return peak * min(step / warmup_steps, math.sqrt(warmup_steps / step))
@@ -27,8 +27,8 @@ def cosine(step: int, peak: float, warmup_steps: int, steps: int) -> float:
     """
     if step <= warmup_steps:
         return peak * step / warmup_steps
-    done = (step - warmup_steps) / max(1, steps - warmup_steps)
-    return peak * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+    progress = (step - warmup_steps) / max(1, steps - warmup_steps)
+    return peak * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
 
 
 def learning_rate(step: int, train: TrainConfig, model: ModelConfig) -> float:

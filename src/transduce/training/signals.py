@@ -16,8 +16,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 def catch_stop_signals() -> Iterator[Stop]:
     """Catch stop signals and yield a function that returns the first one received, or None.
 
-    A second signal ends the process immediately. In other threads than the main one nothing is
-    caught, because Python delivers signals to the main thread only.
+    A second signal ends the process immediately. Outside the main thread nothing is caught, because
+    Python delivers signals to the main thread only.
     """
     if threading.current_thread() is not threading.main_thread():
         yield never_stop

@@ -19,12 +19,12 @@ from transduce.text.files import Fingerprint
 from transduce.training.step import Model
 
 # Settings that do not affect the weights or the vocabulary of a model.
-MAY_CHANGE = {"model.dropout", "model.window", "text.dropout", "text.languages"}
+CHANGEABLE = {"model.dropout", "model.window", "text.dropout", "text.languages"}
 
 
 @dataclass(frozen=True, slots=True)
 class StartModel:
-    """A finished model that a training continues from."""
+    """A finished model whose weights a new training starts from."""
 
     path: Path
     folder: ModelFolder
@@ -32,7 +32,7 @@ class StartModel:
 
     @property
     def settings(self) -> Layer:
-        """Its model shape and text settings."""
+        """The text and model settings of the model, without text.dropout."""
         config = self.folder.config
         return {
             "text": config.text.model_dump(exclude={"dropout"}),
@@ -41,20 +41,20 @@ class StartModel:
 
     @property
     def vocabularies(self) -> Vocabularies:
-        """Its vocabularies of source and target."""
+        """The vocabularies of the model."""
         return Vocabularies(self.folder.source_vocabulary, self.folder.target_vocabulary)
 
     def merge_words(self, words: frozenset[str] | None) -> frozenset[str] | None:
-        """Return the union of its words and `words`; None if either is None (too many to keep)."""
+        """Return the words of the model and `words`; None if either is None (too many to keep)."""
         own = self.folder.words
         return None if own is None or words is None else own | words
 
     def fingerprint(self) -> Fingerprint:
-        """Return its entry in the list of inputs of a run."""
+        """Return the entry of the model in the inputs of a run."""
         return [["from", str(self.path), self.digest]]
 
     def check(self, preset: str | None, settings: Sequence[Layer], log: Log) -> None:
-        """Raise ConfigError for settings that its weights or vocabulary do not allow."""
+        """Raise ConfigError for settings that conflict with its weights or vocabulary."""
         shape: Layer = {"model": preset_settings(preset).get("model", {})} if preset else {}
         requested = resolve(self.settings, shape, *settings).model_dump()
         own = self.folder.config.model_dump()
@@ -62,11 +62,12 @@ class StartModel:
             f"{section}.{key} is {requested[section][key]}, but {self.path} has {value}"
             for section in ("model", "text")
             for key, value in own[section].items()
-            if f"{section}.{key}" not in MAY_CHANGE and requested[section][key] != value
+            if f"{section}.{key}" not in CHANGEABLE and requested[section][key] != value
         ]
         if conflicts:
             raise ConfigError(
-                f"{'; '.join(conflicts)}; --from keeps the shape and the vocabulary of the model"
+                f"{'; '.join(conflicts)}; --from keeps the shape and the vocabulary of the model, "
+                "so remove these settings"
             )
         n_tokens = len(self.folder.source_vocabulary)
         log(f"starting from {self.path}: its weights, shape and vocabulary ({n_tokens:,} tokens)")

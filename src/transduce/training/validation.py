@@ -1,4 +1,4 @@
-"""Validation of a translator: loss, BLEU, exact match, sentence lengths, worst translations."""
+"""Validate a translator: loss, BLEU, exact match, sentence lengths, worst translations."""
 
 import math
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ def find_worst(pairs: Sequence[Pair], texts: Sequence[str]) -> list[WorstSentenc
 
 
 def count_words(texts: Sequence[str]) -> list[int]:
-    """Return the histogram of the numbers of words: texts per class of `WORDS_PER_CLASS`."""
+    """Return a histogram: the number of texts for each class of `WORDS_PER_CLASS` word counts."""
     counts = [0] * N_CLASSES
     for text in texts:
         counts[min(len(text.split()) // WORDS_PER_CLASS, N_CLASSES - 1)] += 1

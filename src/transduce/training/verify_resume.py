@@ -27,20 +27,21 @@ def verify_resume(run: Path, arguments: Sequence[str], log: Log) -> None:
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
-        raise OutputError(f"{folder} exists already (from another check?); remove it") from None
-    straight, broken = folder / "uninterrupted", folder / "interrupted"
+        raise OutputError(f"{folder} already exists (from another check?); remove it") from None
+    uninterrupted, interrupted = folder / "uninterrupted", folder / "interrupted"
     try:
         log(f"uninterrupted run: {STEPS} steps")
-        train_until(straight / MODEL, straight, run, arguments)
-        shutil.copytree(straight / DATA, broken / DATA)
+        train_until(uninterrupted / MODEL, uninterrupted, run, arguments)
+        shutil.copytree(uninterrupted / DATA, interrupted / DATA)
         for step in range(EVERY, STEPS, EVERY):
-            train_until(broken / CHECKPOINTS / f"step-{step:08d}", broken, run, arguments)
-            if (broken / MODEL).exists():
+            checkpoint = interrupted / CHECKPOINTS / f"step-{step:08d}"
+            train_until(checkpoint, interrupted, run, arguments)
+            if (interrupted / MODEL).exists():
                 raise TransduceError("the training ended before it could be killed; try again")
             log(f"interrupted run: killed after step {step}")
-        train_until(broken / MODEL, broken, run, arguments)
+        train_until(interrupted / MODEL, interrupted, run, arguments)
         first, second = (
-            sha256((each / MODEL / WEIGHTS).read_bytes()) for each in (straight, broken)
+            sha256((each / MODEL / WEIGHTS).read_bytes()) for each in (uninterrupted, interrupted)
         )
     finally:
         shutil.rmtree(folder, ignore_errors=True)

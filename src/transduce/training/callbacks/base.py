@@ -49,10 +49,10 @@ class Validation:
 
 
 class Callback:
-    """Training callbacks. Default methods do nothing.
+    """A training callback. The default methods do nothing.
 
-    They are called in the order of the list, in the first rank only. An exception raised here stops
-    the training, so an optional callback should catch its own I/O errors.
+    Callbacks are called in the order of their list, in the first rank only. An exception stops the
+    training, so an optional callback should catch its own I/O errors.
     """
 
     def on_start(self, saved: Path | None) -> None:

@@ -38,8 +38,8 @@ MAX_TOKENS = 40  # of the text; the rest is cut off
 class Film(Callback):
     """Adds a frame to the film at each validation.
 
-    It runs a copy of the model that shares the weights: training is not affected. A frame that
-    cannot be made or written is reported to `note`, and training continues.
+    It uses a copy of the model that shares the weights, so training is not affected. If a frame
+    cannot be made or written, that is reported to `note`, and training continues.
     """
 
     def __init__(self, path: Path, folder: ModelFolder, text: str, note: Log) -> None:
@@ -48,7 +48,7 @@ class Film(Callback):
         self._tensors: dict[str, Tensor] = {}
 
     def on_start(self, saved: Path | None) -> None:
-        """Load the frames up to the checkpoint; later ones will be made again."""
+        """Load the frames up to the checkpoint; training makes the later ones again."""
         self._frames, self._tensors = load_film(self._path)
         last_step = step_of(saved) if saved else 0
         self._keep({frame["step"] for frame in self._frames if frame["step"] <= last_step})
@@ -59,7 +59,7 @@ class Film(Callback):
             frame, tensors = make_frame(self._folder, self._text)
             earlier = [each["step"] for each in self._frames if each["step"] < step]
             if len(earlier) >= MAX_FRAMES:
-                earlier = earlier[::2]
+                earlier = [step for number, step in enumerate(earlier) if number % 2 == 0]
             self._keep(set(earlier))
             self._frames.append({"step": step, "valid_loss": validation.loss, **frame})
             self._tensors |= {f"{step}.{name}": tensor for name, tensor in tensors.items()}
@@ -118,7 +118,8 @@ def load_film(path: Path) -> tuple[list[dict[str, Any]], dict[str, Tensor]]:
     """Return the frames of a film and their tensors; both empty if it cannot be read."""
     try:
         with safe_open(str(path), "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dictionary
+            names = file.keys()  # safe_open is not iterable
+            tensors = {name: file.get_tensor(name) for name in names}
             return json.loads((file.metadata() or {})["transduce.film"]), tensors
     except (OSError, SafetensorError, KeyError, ValueError):
         return [], {}

@@ -27,7 +27,7 @@ class MetricsFile(Callback):
         self._started = time.monotonic()
 
     def on_start(self, saved: Path | None) -> None:
-        """Remove the rows after the checkpoint: they will be written again."""
+        """Remove the rows after the checkpoint; training writes them again."""
         step = step_of(saved) if saved else 0
         self._writes.attempt(str(self._path), lambda: self._remove_rows_after(step))
 
@@ -75,9 +75,9 @@ class MetricsFile(Callback):
 
 
 def remove_rows_after(path: Path, step: int) -> int:
-    """Remove the rows of later steps from metrics.jsonl, and damaged rows; return how many of these.
+    """Remove the rows of later steps and damaged rows; return the number of damaged rows.
 
-    An incomplete last row is what a killed training leaves; it is removed and not counted.
+    A killed training leaves an incomplete last row; it is removed but not counted.
     """
     if not path.is_file():
         return 0

@@ -37,6 +37,6 @@ class ReportPage(Callback):
         try:
             page = training_page(self._title, rows, self._facts, self._settings)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-            # Somebody changed the file: a log never stops the training.
+            # The file was changed by hand. That must not stop the training.
             raise OSError(0, f"{self._metrics} has damaged rows") from None
         replace_file(self._path, page.encode())

@@ -24,7 +24,7 @@ class TensorBoard(Callback):
         self._writer: Any = None  # torch's SummaryWriter, which is not typed
 
     def on_start(self, saved: Path | None) -> None:
-        """Open the log and drop the events after the checkpoint: they will be written again."""
+        """Open the log and drop the events after the checkpoint; training writes them again."""
         from torch.utils.tensorboard import SummaryWriter
 
         first_step = step_of(saved) + 1 if saved else 0

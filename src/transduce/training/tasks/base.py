@@ -26,7 +26,7 @@ class TrainingSetup(ABC):
     @property
     @abstractmethod
     def card(self) -> Mapping[str, Any]:
-        """Facts about the training data for the card of the model."""
+        """Entries about the training data for the card of the model."""
 
     @property
     @abstractmethod
@@ -40,7 +40,7 @@ class TrainingSetup(ABC):
 
 @runtime_checkable
 class Task(Protocol):
-    """What to learn from, and how to turn it into a prepared corpus and settings."""
+    """The data of a training, and how it becomes a prepared corpus and settings."""
 
     @property
     def kind(self) -> str:

@@ -22,19 +22,21 @@ from transduce.text.normalize import split_words
 from transduce.text.survey import Survey, normalize_pairs, survey_pairs
 from transduce.text.vocabulary import choose_vocabulary_size, learn_vocabulary
 from transduce.training.choices import (
+    all_too_long_error,
     choose_for_pairs,
     log_learning_rate,
     log_reasons,
-    none_short_enough,
 )
 from transduce.training.loop import Validate
 from transduce.training.tasks.base import TrainingSetup
 from transduce.training.validation import make_validate
 
-FEW_PAIRS = 1000  # below: warn that the model will not generalise
-MAX_WORDS = 100_000  # distinct source words that the model folder keeps, to detect unseen words
-MAX_STRINGS = 4 * MAX_WORDS  # distinct strings between spaces that are collected for them
-MAX_READ = 1_000_000  # pairs; the words of a larger corpus are not collected
+FEW_PAIRS = 1000  # with fewer, warn that the model will not generalise
+# The model folder keeps the distinct words of the source side, to detect unseen words, unless the
+# corpus is too large: in words, in strings between spaces, or in pairs.
+MAX_WORDS = 100_000
+MAX_STRINGS = 4 * MAX_WORDS
+MAX_READ = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class PairsTask:
 
     @property
     def defaults(self) -> Layer:
-        """The languages, as far as the files name them."""
+        """The languages, if the names of the files show them."""
         return {"text": {"languages": self.pairs.languages}}
 
     def fingerprint(self) -> Fingerprint:
@@ -194,7 +196,7 @@ class PairsTask:
         requested, config = choice.requested, choice.config
         log_corpus(log, manifest, vocabularies, requested)
         if not n_rows:
-            raise none_short_enough("pairs", requested)
+            raise all_too_long_error("pairs", requested)
         valid_pairs = prepared.load_valid(folder)
         valid_examples = drop_too_long(encode_pairs(valid_pairs, *vocabularies), requested, log)
 
@@ -226,10 +228,10 @@ class PairsTask:
 
 
 class WordCollector:
-    """Collects the words of the source side, up to the limits above."""
+    """Collects the distinct words of the source side, up to MAX_WORDS."""
 
     def __init__(self) -> None:
-        self._strings: set[str] = set()  # as they stand between spaces
+        self._strings: set[str] = set()  # split at white space only
         self._n_read = 0
 
     def _is_within_limits(self) -> bool:
@@ -275,7 +277,7 @@ def drop_too_long(examples: list[Example], requested: Config, log: Log) -> list[
     kept = [example for example in examples if length(example) <= requested.data.max_length]
     log_too_long(log, len(examples) - len(kept), "validation pairs", requested)
     if not kept:
-        raise none_short_enough("validation pairs", requested)
+        raise all_too_long_error("validation pairs", requested)
     return kept
 
 

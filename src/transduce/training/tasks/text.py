@@ -33,8 +33,8 @@ DEFAULTS: Layer = {
     "train": {"label_smoothing": 0.0},
 }
 SAMPLE_TOKENS = 60  # tokens generated at each validation
-PROBE_TOKENS = 16
-ALL_CHARACTERS = 256_000  # vocabulary size that no alphabet reaches
+PROBE_TOKENS = 16  # tokens of the text that the film shows
+ALL_CHARACTERS = 256_000  # vocabulary size with room for every character
 
 
 @dataclass(frozen=True)
