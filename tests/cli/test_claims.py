@@ -1,4 +1,4 @@
-"""`transduce claims` as people type it."""
+"""`transduce claims` as users type it."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from transduce.decode.load import load_translator
 from transduce.model_folder import ModelFolder, save_model
 
 
-def test_left_alone_it_lists_every_claim(transduce: Run) -> None:
+def test_without_arguments_every_claim_is_listed(transduce: Run) -> None:
     code, out, err = transduce("claims")
     assert (code, err) == (0, "")
     for name in claims():
@@ -29,7 +29,7 @@ def test_left_alone_it_lists_every_claim(transduce: Run) -> None:
     assert [claim["name"] for claim in listed] == list(claims())
 
 
-def test_a_refuted_claim_is_a_result_and_no_error(transduce: Run, tmp_path: Path) -> None:
+def test_a_refuted_claim_is_a_result_not_an_error(transduce: Run, tmp_path: Path) -> None:
     code, out, err = transduce("claims", "diagonal", "sinusoids", "--html", tmp_path / "out.html")
     assert code == 0
     assert "refuted" in out
@@ -47,9 +47,9 @@ def test_a_refuted_claim_is_a_result_and_no_error(transduce: Run, tmp_path: Path
         assert said in page
     config = load_translator(None, engine="torch").model.config
     assert (
-        f"{config.n_layers} layers in each of its two stacks, {config.n_heads} heads, vectors of {config.d_model}"
-        in page
-    )
+        f"{config.n_layers} layers in each of its two stacks, {config.n_heads} heads, "
+        f"vectors of {config.d_model}"
+    ) in page
     assert page.index("T3 a study log") < page.index("<details")
     for name in ("sinusoids", "diagonal"):
         section = page[page.index(f'<section id="{name}">') :]
@@ -60,7 +60,7 @@ def test_a_refuted_claim_is_a_result_and_no_error(transduce: Run, tmp_path: Path
     assert "http" not in page.replace("http-equiv", "")
 
 
-def test_json_has_one_object_a_claim_and_says_its_seeds(transduce: Run) -> None:
+def test_json_has_one_object_per_claim_with_its_seeds(transduce: Run) -> None:
     code, out, _ = transduce("claims", "sinusoids", "--json")
     (found,) = map(json.loads, out.splitlines())
     assert code == 0
@@ -84,7 +84,8 @@ def test_invalid_requests_are_errors(transduce: Run) -> None:
     assert transduce("claims", "layers", "--fast") == (
         2,
         "",
-        "transduce: error: expected names of claims, --fast or --all, not several of them\n",
+        "transduce: error: names of claims, --fast and --all exclude each other; "
+        "give one of them\n",
     )
     said = "transduce: error: --html shows results; add names of claims, --fast or --all\n"
     assert transduce("claims", "--html", "x.html") == (2, "", said)
@@ -115,7 +116,7 @@ def test_all_claims_run_and_their_page_has_every_one(transduce: Run, tmp_path: P
 def test_a_model_that_does_not_know_the_grammar_is_examined_too(
     transduce: Run, untrained_folder: ModelFolder, tmp_path: Path
 ) -> None:
-    """What needs sentences whose truth is known takes the built-in model; what needs none takes this one."""
+    """Claims that need correct translations use the built-in model; the others use this one."""
     save_model(tmp_path / "model", untrained_folder)
     names = ("causal_mask", "alignment", "diagonal")
     code, out, err = transduce("claims", *names, "--json", "-m", tmp_path / "model")

@@ -63,8 +63,8 @@ def test_a_better_system_is_found_and_a_copy_is_not(transduce: Run, files: dict[
         True,
     ] * 3
     assert ["bs:1000|ar:10000|seed:12345" in line for line in table[9:]] == [True] * 3
-    told = [json.loads(line) for line in transduce(*command, "--json")[1].splitlines()]
-    scores, buckets = told[:9], told[9:]
+    records = [json.loads(line) for line in transduce(*command, "--json")[1].splitlines()]
+    scores, buckets = records[:9], records[9:]
     best = files["best"].read_text().splitlines()
     assert [row["value"] for row in scores[1::3]] == pytest.approx(
         [s.value for s in corpus_scores(best, RIGHT)]
@@ -80,7 +80,7 @@ def test_a_better_system_is_found_and_a_copy_is_not(transduce: Run, files: dict[
     assert sum(row["sentences"] for row in buckets if row["system"] == "a") == len(RIGHT)
 
 
-def test_a_model_folder_is_a_system_and_translates_here(
+def test_a_model_folder_is_a_system_that_translates_the_source(
     transduce: Run, files: dict[str, Path], builtin: Path, tmp_path: Path
 ) -> None:
     command = (
@@ -102,16 +102,16 @@ def test_a_model_folder_is_a_system_and_translates_here(
     )
     code, out, err = transduce(*command, *more, "--html", tmp_path / "page.html", "--json")
     assert (code, err) == (0, f"the page is in {tmp_path / 'page.html'}\n")
-    told = [json.loads(line) for line in out.splitlines()]
-    assert [row["system"] for row in told[:2]] == ["first", "model"]
-    assert told[1]["value"] > 95
-    kinds = {row["bucket"]: row["label"] for row in told[6:]}
+    records = [json.loads(line) for line in out.splitlines()]
+    assert [row["system"] for row in records[:2]] == ["first", "model"]
+    assert records[1]["value"] > 95
+    kinds = {row["bucket"]: row["label"] for row in records[6:]}
     assert len(kinds) == 5
     assert kinds["overlap of the source with training, in runs of 3 words"] == "the line itself"
     assert "model against first" in (tmp_path / "page.html").read_text()
 
 
-def test_a_training_text_shows_in_the_table_for_people_too(
+def test_with_a_training_text_the_table_shows_scores_by_kind_of_sentence(
     transduce: Run, files: dict[str, Path]
 ) -> None:
     systems = (f"--system=a={files['first']}", f"--system=b={files['right']}")
@@ -130,7 +130,7 @@ def builtin() -> Path:
     return BUILTIN
 
 
-def test_a_wrong_seed_is_said_before_any_work(
+def test_an_invalid_seed_is_an_error_before_any_work(
     transduce: Run, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SACREBLEU_SEED", "-3")
@@ -146,7 +146,7 @@ def test_a_wrong_seed_is_said_before_any_work(
     assert (code, "SACREBLEU_SEED is '-3'; expected a whole number, or none" in err) == (2, True)
 
 
-def test_names_may_hold_anything_and_a_path_an_equals_sign(
+def test_system_names_may_hold_any_character_and_paths_an_equals_sign(
     transduce: Run,
     files: dict[str, Path],
     builtin: Path,
@@ -174,7 +174,7 @@ def test_names_may_hold_anything_and_a_path_an_equals_sign(
     )
 
 
-def test_a_warning_comes_whatever_systems_and_references_are_called(
+def test_a_system_may_have_the_name_of_a_reference(
     transduce: Run, files: dict[str, Path], tmp_path: Path
 ) -> None:
     (tmp_path / "out").mkdir()
@@ -191,7 +191,7 @@ def test_a_warning_comes_whatever_systems_and_references_are_called(
     assert "warning: right looks tokenized" in transduce(*command)[2]
 
 
-def test_short_lines_have_a_bleu_of_their_own_in_a_bucket_and_none_in_a_whole_set(
+def test_short_lines_have_a_bleu_in_a_bucket_and_zero_in_a_whole_test_set(
     transduce: Run, tmp_path: Path
 ) -> None:
     short = write(tmp_path / "short", "Ti amo molto", "Amo te")
@@ -281,7 +281,7 @@ def test_short_lines_have_a_bleu_of_their_own_in_a_bucket_and_none_in_a_whole_se
         ),
     ],
 )
-def test_what_is_refused(
+def test_invalid_requests_are_refused(
     command: tuple[str, ...],
     code: int,
     said: str,
@@ -298,7 +298,7 @@ def test_what_is_refused(
     assert "missing --reference FILE" in transduce("compare", *command)[2]
 
 
-def test_sentences_are_sorted_by_length_rare_words_and_overlap(tmp_path: Path) -> None:
+def test_sentences_are_grouped_by_length_rare_words_and_overlap(tmp_path: Path) -> None:
     source = ["a b", "a b c", "a b c d e f", "x y z"]
     training = {"source": write(tmp_path / "t", "a b c", "a b c d", "a b", "q d e f")}
     kinds = {
@@ -312,13 +312,14 @@ def test_sentences_are_sorted_by_length_rare_words_and_overlap(tmp_path: Path) -
         3,
         3,
     ]  # c twice, d twice, e, f
-    # "a b" and "a b c" are lines of it; of the four runs of the third it has abc, bcd and def, not cde; of the last none
+    # "a b" and "a b c" are lines of the training text. It has the trigrams abc, bcd and def of the
+    # third sentence, but not cde, and none of the last sentence.
     assert kinds["overlap of the source with training, in runs of 3 words"][1] == [3, 3, 1, 0]
     [(name, labels, kind)] = group_sentences(None, ["one"], {}, 2)
     assert (name, labels, kind) == ("length of the reference in words", ["1"], [0])
 
 
-def test_a_bucket_has_the_score_of_its_sentences_alone() -> None:
+def test_a_bucket_has_the_score_of_its_own_sentences() -> None:
     first = spoil(RIGHT, 0.3, 1)
     kinds = [i % 3 for i in range(60)]
     found = list(
@@ -363,7 +364,7 @@ def test_words_are_marked_against_the_reference(
     )
 
 
-def test_without_what_is_missing_the_marked_words_are_those_of_the_translation() -> None:
+def test_marked_words_without_the_missing_ones_are_the_translation() -> None:
     for right, found in zip(RIGHT, spoil(RIGHT, 0.5, 7), strict=True):
         parts: list[MarkedWords] = mark_differences(found, right)
         for kept, text in (("extra", found), ("missing", right)):
@@ -373,8 +374,8 @@ def test_without_what_is_missing_the_marked_words_are_those_of_the_translation()
             assert "".join(words) == "".join(text.split())
 
 
-def test_commands_and_the_options_of_compare_and_evaluate_are_these() -> None:
-    """Growing the list is a decision."""
+def test_the_lists_of_commands_and_options_change_only_on_purpose() -> None:
+    """Adding a command or an option is a decision."""
     group: Any = typer.main.get_command(app)
     assert " ".join(sorted(group.commands)) == (
         "claims compare demo doctor evaluate generate info inspect plan score serve train translate"
@@ -384,14 +385,16 @@ def test_commands_and_the_options_of_compare_and_evaluate_are_these() -> None:
         for name in ("compare", "evaluate")
     }
     assert " ".join(options["compare"]) == (
-        "--html --json --rare --reference --source --system --tokenize --train-source --train-target"
+        "--html --json --rare --reference --source --system --tokenize "
+        "--train-source --train-target"
     )
     assert " ".join(options["evaluate"]) == (
-        "--alpha --beam --hypothesis --json --length-penalty --model --reference --source --text --tokenize"
+        "--alpha --beam --hypothesis --json --length-penalty --model --reference --source --text "
+        "--tokenize"
     )
 
 
-def test_the_page_is_made_without_a_network_or_a_script(
+def test_the_page_needs_neither_network_nor_scripts(
     transduce: Run, files: dict[str, Path], tmp_path: Path
 ) -> None:
     systems = ("--system", files["first"], "--system", files["best"])

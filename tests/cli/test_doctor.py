@@ -1,4 +1,4 @@
-"""`transduce doctor` as people type it: output, files and exit codes."""
+"""`transduce doctor` as users type it: output, files and exit codes."""
 
 import gzip
 import json
@@ -44,7 +44,7 @@ def sides(pairs: list[Pair]) -> tuple[list[str], list[str]]:
     return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
 
-def test_a_good_corpus_is_called_good(doctor: Run, write: Write, pairs: list[Pair]) -> None:
+def test_a_good_corpus_has_no_findings(doctor: Run, write: Write, pairs: list[Pair]) -> None:
     source, target = write(*sides(pairs))
     code, out, err = doctor("--source", source, "--target", target)
     assert (code, err) == (0, "")
@@ -80,12 +80,12 @@ def test_findings_are_shown_with_count_share_line_and_advice(
     assert "line 402: <b>\n      an <b>odd␇</b> dog\n      un cane strano\n" in out
     assert " of valid.en\n" in out
     assert (
-        "blank: training skips them; if there are many, check how the files were made\n  line 401: one side\n"
-        in out
+        "blank: training skips them; if there are many, check how the files were made\n"
+        "  line 401: one side\n" in out
     )
 
 
-def test_unequal_files_are_reported_and_then_an_error(
+def test_unequal_files_are_reported_and_end_in_an_error(
     doctor: Run, write: Write, pairs: list[Pair], tmp_path: Path
 ) -> None:
     sources, targets = sides(pairs)
@@ -94,7 +94,8 @@ def test_unequal_files_are_reported_and_then_an_error(
     assert code == 65
     assert f"! unequal: {source} has 299 lines, {target} has 300\n" in out
     drift = re.search(
-        r"! drift at about line (\d+) of the source: 1 line is missing in the source, or superfluous in the target\n",
+        r"! drift at about line (\d+) of the source: "
+        r"1 line is missing in the source, or superfluous in the target\n",
         out,
     )
     assert drift is not None
@@ -123,7 +124,7 @@ def test_unequal_files_are_reported_and_then_an_error(
     assert abs(record["drifts"][0]["line"] - 151) <= 50
 
 
-def test_unequal_files_of_few_lines(doctor: Run, write: Write) -> None:
+def test_in_short_unequal_files_the_place_is_unknown(doctor: Run, write: Write) -> None:
     source, target = write(["a b"], ["c d", "e f"])
     code, out, _ = doctor("--source", source, "--target", target)
     assert code == 65
@@ -132,7 +133,9 @@ def test_unequal_files_of_few_lines(doctor: Run, write: Write) -> None:
     )
 
 
-def test_swapped_files(doctor: Run, write: Write, pairs: list[Pair], tmp_path: Path) -> None:
+def test_swapped_files_are_reported_and_not_cleaned(
+    doctor: Run, write: Write, pairs: list[Pair], tmp_path: Path
+) -> None:
     sources, targets = sides(pairs)
     source, target = write(targets, sources)
     code, out, _ = doctor("--source", source, "--target", target)
@@ -144,8 +147,8 @@ def test_swapped_files(doctor: Run, write: Write, pairs: list[Pair], tmp_path: P
     code, _, err = doctor("--source", source, "--target", target, "--write", tmp_path / "clean")
     assert code == 65
     assert (
-        "clean: the two sides look swapped; exchange --source and --target, or give --languages, and run doctor again"
-        in err
+        "clean: the two sides look swapped; exchange --source and --target, "
+        "or give --languages, and run doctor again" in err
     )
 
 
@@ -209,7 +212,7 @@ def test_the_cleaned_copy_is_reported_and_compressed_files_are_decompressed(
     assert err.endswith("clean is not empty; give a new folder for the cleaned copy\n")
 
 
-def test_tables_fields_languages_and_standard_input(
+def test_tables_with_named_fields_and_languages_are_examined(
     doctor: Run, pairs: list[Pair], tmp_path: Path
 ) -> None:
     table = tmp_path / "data.jsonl"
@@ -236,12 +239,14 @@ def test_tables_fields_languages_and_standard_input(
     code, out, _ = doctor("--pairs", table.rename(tmp_path / "data.tsv"))
     assert code == 0
     assert (
-        "note: languages were not checked: the file names do not show them; give --languages en,de\n"
-        in out
+        "note: languages were not checked: "
+        "the file names do not show them; give --languages en,de\n" in out
     )
 
 
-def test_empty_files_are_no_crash(doctor: Run, write: Write, tmp_path: Path) -> None:
+def test_empty_files_are_reported_and_not_cleaned(
+    doctor: Run, write: Write, tmp_path: Path
+) -> None:
     source, target = write([], [])
     code, out, _ = doctor(
         "--source", source, "--target", target, "--html", tmp_path / "report.html"
@@ -254,7 +259,7 @@ def test_empty_files_are_no_crash(doctor: Run, write: Write, tmp_path: Path) -> 
     assert err.endswith("none of the 0 pairs is usable; fix the findings of the report\n")
 
 
-def test_unusable_paths_are_errors_before_the_work(
+def test_unusable_paths_are_errors_before_any_work(
     doctor: Run, write: Write, pairs: list[Pair], tmp_path: Path
 ) -> None:
     source, target = write(*sides(pairs[:30]))
@@ -267,9 +272,9 @@ def test_unusable_paths_are_errors_before_the_work(
         "--source", source, "--target", target, "--html", tmp_path / "no" / "report.html"
     )
     assert (code, out) == (73, "")
-    assert (
-        err
-        == f"transduce: error: cannot create {tmp_path / 'no/report.html'}: no folder {tmp_path / 'no'}\n"
+    assert err == (
+        f"transduce: error: cannot create {tmp_path / 'no/report.html'}: "
+        f"no folder {tmp_path / 'no'}; create it first\n"
     )
     code, _, err = doctor("--source", source, "--target", target, "--html", tmp_path)
     assert (code, err) == (

@@ -1,4 +1,4 @@
-"""`transduce evaluate`: the numbers, what stands beside them, and what is refused or warned of."""
+"""`transduce evaluate`: scores, their signatures and settings, errors and warnings."""
 
 import json
 import math
@@ -39,22 +39,20 @@ def test_scores_of_given_translations_against_several_references(
         "evaluate", *given, "--reference", write(tmp_path / "s", *two), "--json"
     )
     assert (code, err) == (0, "")
-    told = rows(out)
-    assert list(told) == ["BLEU", "chrF2", "TER", "exact match"]
+    scores = rows(out)
+    assert list(scores) == ["BLEU", "chrF2", "TER", "exact match"]
     for score in corpus_scores(found, one, two):
-        assert told[score.name] == {
+        assert scores[score.name] == {
             "name": score.name,
             "value": score.value,
             "signature": score.signature,
         }
-    assert str(told["BLEU"]["signature"]).startswith("nrefs:2|case:mixed|eff:no|tok:13a")
-    assert told["exact match"]["value"] == 50
+    assert str(scores["BLEU"]["signature"]).startswith("nrefs:2|case:mixed|eff:no|tok:13a")
+    assert scores["exact match"]["value"] == 50
 
 
-def test_a_model_is_scored_with_its_settings_and_its_loss_beside(
-    transduce: Run, tmp_path: Path
-) -> None:
-    """The loss is that of `score`: log-probabilities of all pieces, divided by their number."""
+def test_a_model_is_scored_with_its_settings_and_its_loss(transduce: Run, tmp_path: Path) -> None:
+    """The loss is the mean negative log-probability of the tokens, as given by `score`."""
     pairs = [pair[:2] for pair in generate("en-it", 40, seed=9)]
     source = write(tmp_path / "s", *(pair[0] for pair in pairs))
     reference = write(tmp_path / "r", *(pair[1] for pair in pairs))
@@ -71,18 +69,23 @@ def test_a_model_is_scored_with_its_settings_and_its_loss_beside(
     )
     code, out, err = transduce(*command, "--json")
     assert (code, err) == (0, "")
-    told = rows(out)
-    assert list(told) == ["BLEU", "chrF2", "TER", "exact match", "loss", "perplexity"]
+    scores = rows(out)
+    assert list(scores) == ["BLEU", "chrF2", "TER", "exact match", "loss", "perplexity"]
     settings = {"beam": 2, "alpha": 1.0, "length_penalty": "power", "max_length": None, "seed": 1}
     assert all(
-        settings.items() <= told[name].items() for name in ("BLEU", "chrF2", "TER", "exact match")
+        settings.items() <= scores[name].items() for name in ("BLEU", "chrF2", "TER", "exact match")
     )
-    assert str(told["BLEU"]["signature"]).endswith("|beam:2|alpha:1.0|length_penalty:power|seed:1")
-    assert (told["loss"]["seed"], "beam" in told["loss"]) == (1, False)  # no search has touched it
+    assert str(scores["BLEU"]["signature"]).endswith(
+        "|beam:2|alpha:1.0|length_penalty:power|seed:1"
+    )
+    assert (scores["loss"]["seed"], "beam" in scores["loss"]) == (
+        1,
+        False,
+    )  # the loss needs no search
     scored = [each.token_scores for each in load(engine="torch").score(pairs)]
     loss = -sum(map(sum, scored)) / sum(map(len, scored))
-    assert told["loss"]["value"] == pytest.approx(loss, abs=1e-4)
-    assert told["perplexity"]["value"] == pytest.approx(math.exp(loss), rel=1e-3)
+    assert scores["loss"]["value"] == pytest.approx(loss, abs=1e-4)
+    assert scores["perplexity"]["value"] == pytest.approx(math.exp(loss), rel=1e-3)
     assert "BLEU " in transduce(*command)[1]
 
 
@@ -164,7 +167,7 @@ def test_pairs_that_are_too_long_for_the_model_are_omitted_from_the_loss_with_a_
         ),
     ],
 )
-def test_what_is_refused(
+def test_invalid_requests_are_refused(
     command: tuple[str, ...],
     code: int,
     said: str,
@@ -181,15 +184,15 @@ def test_what_is_refused(
     assert said in err
 
 
-def test_text_that_makes_bleu_wrong_is_warned_of(transduce: Run, tmp_path: Path) -> None:
+def test_text_that_makes_bleu_wrong_gives_a_warning(transduce: Run, tmp_path: Path) -> None:
     plain, tokenised = (
         write(tmp_path / "plain", "The cat sleeps."),
         write(tmp_path / "tok", "the cat sleeps ."),
     )
     _, _, err = transduce("evaluate", "--hypothesis", plain, "--reference", tokenised)
     assert (
-        f"warning: {tokenised} looks tokenized (' .' and the like in 1 of 1 lines), so BLEU will be wrong; detok"
-        in err
+        f"warning: {tokenised} looks tokenized (' .' and the like in 1 of 1 lines), "
+        "so BLEU will be wrong; detok" in err
     )
     assert f"warning: no capital letters in {tokenised}, but in other files" in err
     assert "plain looks" not in err
@@ -197,8 +200,8 @@ def test_text_that_makes_bleu_wrong_is_warned_of(transduce: Run, tmp_path: Path)
         "evaluate", "--hypothesis", plain, "--reference", tokenised, "--tokenize", "none"
     )
     assert (
-        f"warning: {plain} does not look tokenized ('sleeps.' and the like in 1 of 1 lines), so BLEU will be wrong"
-        in err
+        f"warning: {plain} does not look tokenized ('sleeps.' and the like in 1 of 1 lines), "
+        "so BLEU will be wrong" in err
     )
     assert "tok looks" not in err
     for path, tokenize in ((plain, "13a"), (tokenised, "none")):

@@ -1,4 +1,4 @@
-"""`transduce inspect` as people type it."""
+"""`transduce inspect` as users type it."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from transduce.training.run_folder import find_film
 TEXT = "I love you very much"
 
 
-def test_left_alone_it_shows_the_steps_and_the_alignment(transduce: Run) -> None:
+def test_by_default_steps_and_alignment_are_shown(transduce: Run) -> None:
     code, out, err = transduce("inspect", TEXT)
     assert (code, err) == (0, "")
     assert out.startswith("I love you very much -> Ti amo molto")
@@ -33,7 +33,7 @@ def test_left_alone_it_shows_the_steps_and_the_alignment(transduce: Run) -> None
     assert "\x1b" not in out
 
 
-def test_json_has_the_meta_and_the_names_or_the_numbers_of_a_view(transduce: Run) -> None:
+def test_json_has_the_metadata_and_tensor_names_or_the_numbers_of_a_view(transduce: Run) -> None:
     own = trace(load(engine="torch"), TEXT, beam=2)
     found = json.loads(transduce("inspect", TEXT, "--json", "--beam", 2)[1])
     assert found["meta"].keys() == own.meta.keys()
@@ -50,7 +50,7 @@ def test_json_has_the_meta_and_the_names_or_the_numbers_of_a_view(transduce: Run
         assert row == pytest.approx(wanted, abs=1e-5)
 
 
-def test_edits_are_made(transduce: Run) -> None:
+def test_edits_are_applied(transduce: Run) -> None:
     word, force = (
         '{"op": "replace", "word": 1, "with": "see"}',
         '{"op": "force", "step": 1, "piece": 2}',
@@ -61,7 +61,7 @@ def test_edits_are_made(transduce: Run) -> None:
     )
 
 
-def test_a_picture_is_whole_and_fetches_nothing(
+def test_a_picture_is_valid_svg_and_fetches_nothing(
     transduce: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
@@ -82,15 +82,14 @@ def test_the_page_is_one_file_with_branches_and_with_the_model_if_asked(
     page = (tmp_path / "out.html").read_text()
     assert len(page) <= 2_000_000
     assert re.search(r"(src|href)=.?https?:", page) is None
-    assert (
-        page.count('class="branch"') == 3 + 4
-    )  # without positions, scaling, mask, and without each head of one attention
+    # Branches: without positions, scaling and mask, and without each head of one attention.
+    assert page.count('class="branch"') == 3 + 4
     assert 'base64" id="weights"' not in page
     transduce("inspect", TEXT, "--html", tmp_path / "out.html", "--with-model")
     assert 'base64" id="weights"' in (tmp_path / "out.html").read_text()
 
 
-def test_a_word_never_seen_and_a_character_without_a_piece_are_said(transduce: Run) -> None:
+def test_unseen_words_and_unknown_characters_give_warnings(transduce: Run) -> None:
     code, out, err = transduce("inspect", "I love xyzzy \u2603")
     assert code == 0
     assert out.rstrip().splitlines()[-1].strip()
@@ -100,7 +99,7 @@ def test_a_word_never_seen_and_a_character_without_a_piece_are_said(transduce: R
     ]
 
 
-def test_the_page_of_a_run_has_its_film(
+def test_the_page_of_a_run_contains_its_film(
     transduce: Run, write_corpus: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
     source, target = write_corpus()
@@ -120,7 +119,7 @@ def test_the_page_of_a_run_has_its_film(
     assert find_film(None) is None
 
 
-def test_a_language_model_can_be_looked_into(transduce: Run, tmp_path: Path) -> None:
+def test_a_language_model_can_be_inspected(transduce: Run, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("The cat sleeps. The dog runs.\n" * 60)
     more = (*TINY, *SHORT, "--set", "model.window=32", "--set", "text.kind=char")
     assert transduce("train", tmp_path / "lm", "--text", tmp_path / "text", *more)[0] == 0
@@ -138,7 +137,7 @@ def test_a_language_model_can_be_looked_into(transduce: Run, tmp_path: Path) -> 
     )
 
 
-def test_every_mistake_is_one_line(transduce: Run, tmp_path: Path) -> None:
+def test_every_error_is_one_line(transduce: Run, tmp_path: Path) -> None:
     for arguments, wanted_code, wanted in (
         (
             (TEXT, "--view", "dreams"),

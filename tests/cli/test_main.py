@@ -1,4 +1,4 @@
-"""The commands as people type them: output, messages and exit codes."""
+"""The commands as users type them: output, messages and exit codes."""
 
 import json
 import sys
@@ -61,7 +61,7 @@ def test_json_has_the_whole_record(transduce: Run) -> None:
     assert record["flags"] == record["notes"] == []
 
 
-def test_sampling_by_seed(transduce: Run) -> None:
+def test_the_seed_determines_the_samples(transduce: Run) -> None:
     hot = ("translate", "--sample", "--temperature", 3, "--top-k", 50, "--seed")
     text = b"Your cat is a lovely cat\n" * 5
     assert transduce(*hot, 1, stdin=text)[1] == transduce(*hot, 1, stdin=text)[1]
@@ -130,7 +130,7 @@ def test_from_two_text_files_to_a_translation(
     assert "beam:1|alpha:1.0|length_penalty:power|seed:1" in out
 
 
-def test_bad_options_are_refused_before_anything_is_read(transduce: Run) -> None:
+def test_invalid_options_are_refused_before_anything_is_read(transduce: Run) -> None:
     assert transduce("translate", "--beam", "0", stdin=b"")[0] == 78
 
 
@@ -179,7 +179,7 @@ def test_a_settings_file_and_two_vocabularies(
     assert transduce("translate", "-m", tmp_path / "run", stdin=b"We sleep\n")[0] == 0
 
 
-def test_an_interrupted_training_goes_on_where_it_was(
+def test_an_interrupted_training_resumes_from_its_checkpoint(
     transduce: Run,
     write_corpus: Callable[..., tuple[Path, Path]],
     tmp_path: Path,
@@ -202,7 +202,7 @@ def test_an_interrupted_training_goes_on_where_it_was(
     assert "resuming from step-00000002" in err
 
 
-def test_a_training_stopped_while_its_folder_was_made_can_start_again(
+def test_a_training_stopped_while_its_folder_was_prepared_can_start_again(
     transduce: Run, write_corpus: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
     source, target = write_corpus()
@@ -218,8 +218,8 @@ def test_a_training_stopped_while_its_folder_was_made_can_start_again(
     )
 
 
-def test_lines_are_drawn_differently_however_they_arrive(transduce: Run) -> None:
-    """Only the first lines are read together."""
+def test_equal_lines_in_different_windows_are_sampled_differently(transduce: Run) -> None:
+    """Only the first lines are read in one window."""
     hot = ("translate", "--sample", "--temperature", 2, "--max-length", 9)
     lines = transduce(*hot, stdin=b"Your cat is a lovely cat\n" * 400)[1].split("\n")[:-1]
     assert len(lines) == 400

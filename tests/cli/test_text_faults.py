@@ -1,7 +1,8 @@
-"""Bad text at the doors of the program: what `train`, `translate` and `doctor` make of it.
+"""Bad input text for `train`, `translate` and `doctor`.
 
-A filter never dies of its input and keeps the number of lines; a training and the doctor refuse what is no text, by file and line;
-nothing is lost in silence, and nobody sees a traceback. The numbers are those of the list of faults: text input is 31 to 50.
+`translate` never fails because of its input and keeps the number of lines. `train` and `doctor`
+refuse input that is not text, by file and line. Nothing is lost without a message, and no command
+shows a traceback. The tests are numbered by kind of fault, from 31 to 50.
 """
 
 import bz2
@@ -43,12 +44,8 @@ SMALL = (
     "model.n_heads=1",
 )
 SHORT = ("--set", "train.steps=2", "--set", "train.validate_every=2", "--set", "train.save_every=2")
-BRIEF = (
-    "--set",
-    "decode.max_length=6",
-    "--set",
-    "data.valid_pairs=2",
-)  # an untrained model has much to say
+# An untrained model writes long translations.
+BRIEF = ("--set", "decode.max_length=6", "--set", "data.valid_pairs=2")
 FAMILY = "👩\u200d👩\u200d👧\u200d👦 🏳️\u200d🌈 🇮🇹 e\u0323\u0301"
 
 
@@ -58,7 +55,7 @@ def text(lines: list[str], end: str = "\n") -> str:
 
 @pytest.fixture
 def transduce(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """Run a command in this process: its exit code, stdout and stderr.
+    """Return a function that runs a command and returns exit code, stdout and stderr.
 
     A traceback or the exit code of a bug fails the test.
     """
@@ -91,7 +88,10 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture
 def train(transduce: Run, tmp_path: Path) -> Callable[..., tuple[int, str]]:
-    """Train for two steps: exit code and what was said. What is refused leaves no run behind."""
+    """Return a function that trains for two steps and returns exit code and stderr.
+
+    A command that fails must leave no run folder.
+    """
 
     def run(*arguments: object, name: str = "run", stdin: bytes = b"") -> tuple[int, str]:
         code, out, err = transduce(
@@ -107,7 +107,7 @@ def train(transduce: Run, tmp_path: Path) -> Callable[..., tuple[int, str]]:
 
 @pytest.fixture
 def both(write: Write) -> Callable[[str | bytes, str | bytes], tuple[object, ...]]:
-    """Two files, as options."""
+    """Return a function that writes two parallel files and returns the options for them."""
 
     def both(source: str | bytes, target: str | bytes) -> tuple[object, ...]:
         return "--source", write("train.en", source), "--target", write("train.it", target)
@@ -121,7 +121,7 @@ GOOD = text(SOURCES), text(TARGETS)
 
 
 def prepared(run: Path) -> tuple[bytes, ...]:
-    """All that a training learns from: the same for corpora that differ only in what is taken away."""
+    """Return the files of a prepared corpus that training depends on."""
     names = (
         "sentencepiece.model",
         "valid.jsonl",
@@ -167,7 +167,7 @@ def test_31_files_that_cannot_be_read_are_named(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_31_a_closed_file_is_named(
+def test_31_a_file_without_read_permission_is_named(
     transduce: Run, train: Train, both: Both, tmp_path: Path
 ) -> None:
     arguments = both(*GOOD)
@@ -177,7 +177,7 @@ def test_31_a_closed_file_is_named(
     assert transduce("doctor", *arguments) == (66, "", wanted)
 
 
-def test_31_a_file_whose_name_is_not_utf8_is_a_file(
+def test_31_a_file_name_that_is_not_utf8_is_accepted(
     train: Train, write: Write, tmp_path: Path
 ) -> None:
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.en"))
@@ -191,7 +191,7 @@ def test_31_a_file_whose_name_is_not_utf8_is_a_file(
 # 32: empty or blank lines
 
 
-def test_32_blank_pairs_are_left_out_and_counted_and_blank_lines_stay_blank(
+def test_32_blank_pairs_are_dropped_and_counted_and_blank_lines_stay_blank(
     transduce: Run, train: Train, both: Both
 ) -> None:
     blank = ["", " ", "\t \u3000", "word", "\0\x07"]
@@ -199,9 +199,8 @@ def test_32_blank_pairs_are_left_out_and_counted_and_blank_lines_stay_blank(
     code, err = train(*arguments)
     assert code == 0
     assert "corpus: 60 pairs, 5 dropped (blank on one side)" in err
-    assert (
-        "blank                        4" in transduce("doctor", *arguments)[1]
-    )  # a control character is there to be seen
+    # The doctor does not remove control characters, so the fifth pair is not blank.
+    assert "blank                        4" in transduce("doctor", *arguments)[1]
     code, out, err = transduce("translate", stdin="\n \n\t\u3000\n\0\nI love you\n\n".encode())
     assert (code, out, line_messages(err)) == (
         0,
@@ -239,7 +238,7 @@ def test_33_unequal_files_are_refused_with_both_counts_and_the_place(
 # 34: invalid UTF-8
 
 
-def test_34_invalid_bytes_are_named_by_file_line_and_byte_and_left_out_by_the_doctor(
+def test_34_invalid_bytes_are_named_by_file_line_and_byte_and_dropped_by_the_doctor(
     transduce: Run, train: Train, both: Both, tmp_path: Path
 ) -> None:
     lines = GOOD[0].encode().split(b"\n")
@@ -271,7 +270,7 @@ def is_utf8(line: bytes) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_34_the_filter_survives_any_bytes_and_keeps_the_number_of_lines(
+def test_34_translate_survives_any_bytes_and_keeps_the_number_of_lines(
     transduce: Run, tmp_path: Path, seed: int
 ) -> None:
     chance = random.Random(seed)
@@ -326,7 +325,7 @@ def test_35_another_unicode_encoding_is_recognised_by_every_command(
     assert f"transduce: warning: standard input {said}\n" in err
 
 
-def test_35_latin1_is_refused_with_the_place_and_the_remedy(
+def test_35_latin1_is_refused_with_the_place_and_the_command_to_convert_it(
     transduce: Run, train: Train, both: Both, tmp_path: Path
 ) -> None:
     code, err = train(*both(GOOD[0], GOOD[1].encode("latin-1")))
@@ -342,7 +341,7 @@ def test_35_latin1_is_refused_with_the_place_and_the_remedy(
 # 36: byte order mark
 
 
-def test_36_a_byte_order_mark_is_left_out_and_noted(
+def test_36_a_byte_order_mark_is_dropped_and_noted(
     transduce: Run, train: Train, both: Both, tmp_path: Path
 ) -> None:
     assert train(*both(*GOOD), name="without")[0] == 0
@@ -369,7 +368,7 @@ def test_36_a_byte_order_mark_is_left_out_and_noted(
     )
 
 
-# 37: what ends a line
+# 37: line ends
 
 
 def test_37_only_a_line_feed_ends_a_line(
@@ -405,7 +404,7 @@ def test_37_only_a_line_feed_ends_a_line(
 # 38: NUL and control characters
 
 
-def test_38_control_characters_are_taken_out(
+def test_38_control_characters_are_removed(
     transduce: Run, train: Train, both: Both, tmp_path: Path
 ) -> None:
     assert train(*both(*GOOD), name="without")[0] == 0
@@ -422,7 +421,7 @@ def test_38_control_characters_are_taken_out(
     assert line_messages(err) == [f"line {i}: control characters were dropped" for i in (1, 2, 3)]
 
 
-def test_38_a_model_that_keeps_control_characters_reads_them_whole(
+def test_38_without_normalization_control_characters_are_kept(
     transduce: Run, train: Train, both: Both, tmp_path: Path
 ) -> None:
     arguments = both(GOOD[0].replace(" ", "\0 "), GOOD[1].replace(" ", " \0"))
@@ -463,7 +462,7 @@ def test_39_no_part_of_a_character_is_lost_between_json_and_the_model(
     assert "line 2: words not seen in training (translation may be wrong): U+200D\n" in err
 
 
-def test_39_half_of_a_surrogate_pair_is_refused_by_line_and_left_out_by_the_doctor(
+def test_39_a_lone_surrogate_is_refused_by_line_and_dropped_by_the_doctor(
     transduce: Run, train: Train, write: Write, tmp_path: Path
 ) -> None:
     rows = [json.dumps({"source": pair.source, "target": pair.target}) for pair in PAIRS]
@@ -488,7 +487,7 @@ def test_39_half_of_a_surrogate_pair_is_refused_by_line_and_left_out_by_the_doct
 # 40: right-to-left
 
 
-def test_40_direction_marks_stay_in_the_text_and_cannot_turn_our_messages_round(
+def test_40_direction_marks_stay_in_the_text_and_cannot_reorder_messages(
     transduce: Run, train: Train, both: Both, tmp_path: Path
 ) -> None:
     assert (
@@ -509,8 +508,8 @@ def test_40_direction_marks_stay_in_the_text_and_cannot_turn_our_messages_round(
     )
     assert (code, json.loads(out)["source"]) == (0, source)
     assert (
-        "words not seen in training (translation may be wrong): U+202E, U+202C, U+2067, שלום, U+2069\n"
-        in err
+        "words not seen in training (translation may be wrong): "
+        "U+202E, U+202C, U+2067, שלום, U+2069\n" in err
     )
 
 
@@ -555,7 +554,7 @@ def test_41_composed_and_decomposed_text_are_the_same(
     ],
     ids=["sentences", "no spaces", "marks", "no Latin letters", "blanks first", "20 MB"],
 )
-def test_42_an_endless_line_is_translated_in_parts_or_copied_and_said_so(
+def test_42_a_very_long_line_is_translated_in_parts_or_copied_with_a_warning(
     transduce: Run, line: str, doubt: str
 ) -> None:
     stdin = f"I love you\n{line}\nWe sleep"
@@ -572,10 +571,10 @@ def test_42_an_endless_line_is_translated_in_parts_or_copied_and_said_so(
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_42_a_vocabulary_is_learnt_beside_a_word_without_end(
+def test_42_a_vocabulary_is_learned_in_spite_of_very_long_words(
     train: Train, both: Both, write: Write, kind: str
 ) -> None:
-    """SentencePiece by itself ends the program here, or is busy for hours."""
+    """By itself, SentencePiece aborts the process here, or takes hours."""
     long = ["w" * 100_000, "lovely " * 20_000]
     arguments = both(text([*long, *SOURCES]), text(["a", "b", *TARGETS]))
     code, err = train(*arguments, "--set", f"text.kind={kind}")
@@ -590,7 +589,7 @@ def test_42_a_vocabulary_is_learnt_beside_a_word_without_end(
     )
 
 
-def test_42_training_refuses_what_is_no_line(
+def test_42_training_refuses_a_line_longer_than_16_mb(
     transduce: Run, train: Train, both: Both, tmp_path: Path
 ) -> None:
     arguments = both(text([*SOURCES, "w" * (files.LONGEST_LINE + 1)]), text([*TARGETS, "b"]))
@@ -604,7 +603,7 @@ def test_42_training_refuses_what_is_no_line(
 # 43: longer than the maximum in training
 
 
-def test_43_pairs_that_are_too_long_are_left_out_and_counted(train: Train, both: Both) -> None:
+def test_43_pairs_that_are_too_long_are_dropped_and_counted(train: Train, both: Both) -> None:
     sources, targets = text([*SOURCES, "word " * 300, "a"]), text([*TARGETS, "b", "parola " * 300])
     code, err = train(*both(sources, targets), name="some")
     assert code == 0
@@ -620,7 +619,7 @@ def test_43_pairs_that_are_too_long_are_left_out_and_counted(train: Train, both:
 # 44: too few pairs, copies
 
 
-def test_44_no_pair_one_pair_and_copies_are_said_with_their_counts(
+def test_44_no_pair_one_pair_and_copies_are_reported_with_their_counts(
     transduce: Run, train: Train, both: Both, tmp_path: Path
 ) -> None:
     code, err = train(*both("\n \n\n", "a\nb\n\n"))
@@ -657,7 +656,7 @@ def test_44_no_pair_one_pair_and_copies_are_said_with_their_counts(
 @pytest.mark.parametrize(
     "more", [(), ("--set", "text.kind=unigram"), ("--set", "text.joint=false")]
 )
-def test_45_too_large_a_vocabulary_is_refused_with_the_largest_possible(
+def test_45_a_vocabulary_too_large_is_refused_with_the_largest_possible_size(
     train: Train, both: Both, more: tuple[str, ...]
 ) -> None:
     arguments = both(*GOOD)
@@ -669,7 +668,7 @@ def test_45_too_large_a_vocabulary_is_refused_with_the_largest_possible(
     assert train(*arguments, *more, "--set", f"text.vocab_size={largest}", name="largest")[0] == 0
 
 
-def test_45_a_vocabulary_nobody_asked_for_is_made_smaller_and_said_so(
+def test_45_a_default_vocabulary_too_large_is_reduced_with_a_message(
     train: Train, both: Both
 ) -> None:
     code, err = train(*both(*GOOD))
@@ -680,7 +679,7 @@ def test_45_a_vocabulary_nobody_asked_for_is_made_smaller_and_said_so(
 # 46: characters never seen
 
 
-def test_46_another_script_is_translated_somehow_and_its_words_are_named(
+def test_46_another_script_is_translated_and_its_words_are_named_as_unseen(
     transduce: Run, train: Train, both: Both, tmp_path: Path
 ) -> None:
     assert train(*both(*GOOD))[0] == 0
@@ -701,10 +700,10 @@ def test_46_another_script_is_translated_somehow_and_its_words_are_named(
     assert (code, len(re.findall(r"word\d+x", err)), "word9x and 30 more\n" in err) == (0, 10, True)
 
 
-# 47: packed files
+# 47: compressed files
 
 
-def test_47_packed_files_that_are_damaged_or_hold_no_text_are_named(
+def test_47_compressed_files_that_are_damaged_or_not_text_are_named(
     transduce: Run, train: Train, write: Write, tmp_path: Path
 ) -> None:
     good, plain = write("good.it", GOOD[1]), write("good.en", GOOD[0])
@@ -758,15 +757,15 @@ def test_47_packed_files_that_are_damaged_or_hold_no_text_are_named(
     code, out, err = transduce("translate", "--max-length", 2, stdin=packed)
     assert (code, out.count("\n")) == (0, packed.count(b"\n") + 1)
     assert (
-        "transduce: warning: standard input is a compressed file or archive (gzip); expected text: unpack it\n"
-        in err
+        "transduce: warning: standard input is a compressed file or archive (gzip); "
+        "expected text: unpack it\n" in err
     )
 
 
 # 48: closed streams
 
 
-def test_48_a_reader_that_has_enough_ends_the_filter_quietly() -> None:
+def test_48_a_reader_that_closes_the_pipe_ends_translate_quietly() -> None:
     command = [sys.executable, "-m", "transduce", "translate", "--beam", "1", "--max-length", "3"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -776,7 +775,7 @@ def test_48_a_reader_that_has_enough_ends_the_filter_quietly() -> None:
         assert filter_.stderr is not None
         filter_.stdin.write(b"I love you\n")
         filter_.stdin.flush()
-        assert filter_.stdout.readline() == b"Ti amo\n"  # at once, though there may be more to come
+        assert filter_.stdout.readline() == b"Ti amo\n"  # without waiting for more input
         filter_.stdout.close()
         filter_.stdin.write(b"I love you\n")
         filter_.stdin.close()
@@ -787,7 +786,7 @@ def test_48_a_reader_that_has_enough_ends_the_filter_quietly() -> None:
 
 
 @pytest.mark.parametrize(("closed", "n_lines"), [("<&- >&-", 0), ("2>&-", 1)])
-def test_48_closed_streams_are_empty_ones_and_messages_never_become_data(
+def test_48_closed_streams_count_as_empty_and_messages_never_become_data(
     closed: str, n_lines: int
 ) -> None:
     command = f'"$0" -m transduce translate --beam 1 --max-length 3 {closed}'
@@ -802,21 +801,20 @@ def test_48_closed_streams_are_empty_ones_and_messages_never_become_data(
     assert b"transduce:" not in done.stdout
 
 
-def test_48_input_that_ends_within_a_line_is_translated(transduce: Run) -> None:
+def test_48_input_without_a_final_line_feed_is_translated(transduce: Run) -> None:
     code, out, err = transduce("translate", stdin=b"We sleep\nI love you")
     assert (code, out, line_messages(err)) == (0, "Dormiamo\nTi amo\n", [])
     code, out, _ = transduce("translate", "--max-length", 2, stdin="We sleep\nè".encode()[:-1])
     assert (code, out.count("\n")) == (0, 2)
 
 
-def test_48_a_corpus_may_come_from_standard_input_and_is_called_so(
+def test_48_a_corpus_may_come_from_standard_input_and_messages_name_it(
     train: Train, tmp_path: Path
 ) -> None:
     table = text([f"{pair.source}\t{pair.target}" for pair in PAIRS]).encode()
     assert "corpus: 60 pairs" in train("--pairs", "-", stdin=table)[1]
-    assert (
-        "is finished" in train("--pairs", "-", stdin=table)[1]
-    )  # the same input continues the same run
+    # The same input resumes the same run.
+    assert "is finished" in train("--pairs", "-", stdin=table)[1]
     for stdin, said in (
         (b"", "standard input: no training pair; all of the 0 lines"),
         (b"no tab here\n", "standard input, line 1: no tab; expected source, tab, target\n"),
@@ -836,9 +834,7 @@ def test_48_a_corpus_may_come_from_standard_input_and_is_called_so(
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-def test_48_a_pipe_can_be_read_but_once_and_is_enough(
-    train: Train, write: Write, tmp_path: Path
-) -> None:
+def test_48_a_corpus_may_come_from_a_named_pipe(train: Train, write: Write, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     threading.Thread(target=pipe.write_text, args=(GOOD[0],), daemon=True).start()
@@ -846,10 +842,10 @@ def test_48_a_pipe_can_be_read_but_once_and_is_enough(
     assert (code, "corpus: 60 pairs" in err, f"reading {pipe} and " in err) == (0, True, True)
 
 
-# 49: special pieces in the text
+# 49: special tokens in the text
 
 
-def test_49_special_pieces_in_the_text_are_text(
+def test_49_special_tokens_in_the_text_are_text(
     transduce: Run, train: Train, both: Both, tmp_path: Path
 ) -> None:
     special = "</s> [EOS] [SOS] [PAD] [UNK] <unk> <s> ▁▁ <0x0A> [/b]"
@@ -871,7 +867,7 @@ def test_49_special_pieces_in_the_text_are_text(
             or "line 2: words not seen in training (translation may be wrong): [, EOS, ]" in err
         )
         assert model or out.endswith("\nTi amo\n")
-        assert all(out.split("\n")[:-1])  # nothing ended a translation before it began
+        assert all(out.split("\n")[:-1])  # no translation is empty
 
 
 # 50: endless repetition
@@ -882,10 +878,10 @@ CUT_AND_UNSURE = [
 ]
 
 
-def test_50_a_model_that_never_ends_is_stopped_and_flagged(
+def test_50_a_translation_that_never_ends_is_cut_and_flagged(
     transduce: Run, train: Train, both: Both, tmp_path: Path
 ) -> None:
-    assert train(*both(*GOOD))[0] == 0  # two steps teach it nothing, least of all to stop
+    assert train(*both(*GOOD))[0] == 0  # after two steps the model does not end its sentences
     model = ("translate", "-m", tmp_path / "run", "--beam", 1)
     code, out, err = transduce(
         *model, "--json", stdin=b"They still love my nice friend\n\nWe sleep\n"

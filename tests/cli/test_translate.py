@@ -1,4 +1,4 @@
-"""`transduce translate` and `transduce score` as filters: line for line, with a word on whatever is doubtful."""
+"""`transduce translate` and `transduce score`: one line out per line in, doubtful lines flagged."""
 
 import json
 import os
@@ -72,7 +72,7 @@ def test_any_bytes_come_out_line_for_line(
     check(lines, out.encode(), report)
 
 
-def test_lines_arrive_in_the_same_order_whatever_they_are_read_with(
+def test_the_output_does_not_depend_on_the_size_of_reads(
     transduce: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = transduce("translate", stdin=STDIN)[1]
@@ -104,7 +104,7 @@ def test_a_file_that_cannot_be_created_is_refused_before_anything_is_read(
     )
 
 
-def test_the_n_best_are_written_in_moses_form(transduce: Run) -> None:
+def test_n_best_lists_are_written_in_moses_format(transduce: Run) -> None:
     code, out, _ = transduce("translate", "--n-best", 3, stdin=b"I love you\n\nWe sleep\n")
     rows = [line.split(" ||| ") for line in out.split("\n")[:-1]]
     assert code == 0
@@ -116,12 +116,15 @@ def test_the_n_best_are_written_in_moses_form(transduce: Run) -> None:
     assert [line.startswith("0 ||| Il") for line in out.split("\n")[:-1]] == [True, True]
 
 
-def test_json_has_one_record_a_line_with_all_that_is_known(transduce: Run) -> None:
+def test_json_has_one_record_per_line_with_all_fields(transduce: Run) -> None:
     code, out, _ = transduce(
         "translate", "--json", "--n-best", 2, stdin=b"I love you\n\nI love \xff zebras\n"
     )
     first, blank, odd = (json.loads(line) for line in out.split("\n")[:-1])
-    names = "line source text score notes flags unseen unknown missing alternatives pieces token_scores alignment"
+    names = (
+        "line source text score notes flags unseen unknown missing alternatives pieces "
+        "token_scores alignment"
+    )
     assert code == 0
     assert list(first) == names.split()
     assert (first["line"], first["source"], first["text"], first["alignment"]) == (
@@ -141,7 +144,7 @@ def test_json_has_one_record_a_line_with_all_that_is_known(transduce: Run) -> No
     assert "invalid_characters" in odd["flags"]
 
 
-def test_the_engine_is_named_and_why_it_is_not_the_fast_one(transduce: Run, tmp_path: Path) -> None:
+def test_the_engine_is_named_with_the_reason_for_a_fallback(transduce: Run, tmp_path: Path) -> None:
     (tmp_path / "terms.tsv").write_text("cat\tmicio\n")
     for arguments, said in (
         ((), "transduce: note: engine: ctranslate2, float32, threads: 2\n"),
@@ -149,14 +152,17 @@ def test_the_engine_is_named_and_why_it_is_not_the_fast_one(transduce: Run, tmp_
         (("--engine", "torch"), "transduce: note: engine: torch, float32, threads: 2\n"),
         (
             ("--glossary", tmp_path / "terms.tsv"),
-            "transduce: note: engine: torch, float32, threads: 2 (CTranslate2 does not support guaranteed terms)\n",
+            "transduce: note: engine: torch, float32, threads: 2 "
+            "(CTranslate2 does not support guaranteed terms)\n",
         ),
     ):
         code, _, err = transduce("translate", "--threads", 2, *arguments, stdin=b"I love you\n")
         assert (code, said in err) == (0, True), err
 
 
-def test_what_the_chosen_engine_cannot_do_is_refused(transduce: Run, tmp_path: Path) -> None:
+def test_options_that_the_chosen_engine_does_not_support_are_refused(
+    transduce: Run, tmp_path: Path
+) -> None:
     (tmp_path / "terms.tsv").write_text("cat\tmicio\n")
     code, out, err = transduce(
         "translate",
@@ -168,11 +174,12 @@ def test_what_the_chosen_engine_cannot_do_is_refused(transduce: Run, tmp_path: P
     )
     assert (code, out) == (2, "")
     assert err == (
-        "transduce: error: CTranslate2 does not support guaranteed terms; omit --engine and --precision to use the torch engine\n"
+        "transduce: error: CTranslate2 does not support guaranteed terms; "
+        "omit --engine and --precision to use the torch engine\n"
     )
 
 
-def test_terms_forbidden_words_and_what_must_survive_from_the_command_line(
+def test_glossary_forbidden_words_and_protected_parts_from_the_command_line(
     transduce: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "terms.tsv").write_text("cat\tmicio\nZzyzx\n")
@@ -207,7 +214,9 @@ def test_terms_forbidden_words_and_what_must_survive_from_the_command_line(
     assert "line 1: glossary term missing from the translation: cat" in err
 
 
-def test_the_first_ten_doubts_are_said_and_the_rest_counted(transduce: Run, tmp_path: Path) -> None:
+def test_the_first_ten_flagged_lines_are_shown_and_the_rest_counted(
+    transduce: Run, tmp_path: Path
+) -> None:
     stdin = b"I love elephants\n" * 15 + b"We sleep\n"
     _, _, err = transduce("translate", stdin=stdin)
     assert line_messages(err) == [
@@ -232,7 +241,7 @@ def test_the_first_ten_doubts_are_said_and_the_rest_counted(transduce: Run, tmp_
     }
 
 
-def test_the_summary_counts_what_was_noticed(transduce: Run) -> None:
+def test_the_summary_counts_lines_flags_and_notes(transduce: Run) -> None:
     for stdin, said in (
         (b"", "0 lines, 0 flagged"),
         (b"We sleep\n", "1 line, 0 flagged"),
@@ -248,7 +257,7 @@ def test_alignments_are_written_line_for_line(transduce: Run, tmp_path: Path) ->
     assert path.read_text() == "0-1 1-1 2-0\n\n0-0 1-0\n"
 
 
-def test_score_gives_what_translate_gave(transduce: Run, tmp_path: Path) -> None:
+def test_score_gives_the_scores_of_translate(transduce: Run, tmp_path: Path) -> None:
     _, out, _ = transduce("translate", "--json", stdin=STDIN)
     records = [json.loads(line) for line in out.split("\n")[:-1]]
     (tmp_path / "a.en").write_bytes(STDIN)
@@ -291,7 +300,10 @@ def test_files_of_unequal_length_cannot_be_scored(transduce: Run, tmp_path: Path
 
 
 class Echo:
-    """A translator that repeats, and writes down when it began and finished what; `then` is done after each beginning."""
+    """A translator that returns its input and records when it begins and finishes a batch.
+
+    `then` is called after each beginning.
+    """
 
     def __init__(self, then: Callable[[], object] = lambda: None) -> None:
         self.said: list[tuple[str, int]] = []
@@ -319,7 +331,7 @@ def read(translator: Any, file: Any) -> list[list[str]]:
     ]
 
 
-def test_the_next_lines_are_begun_before_the_last_are_finished(tmp_path: Path) -> None:
+def test_the_next_lines_are_started_before_the_previous_ones_are_finished(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_text("".join(f"line {n}\n" for n in range(2000)))
     echo = Echo()
@@ -387,7 +399,7 @@ def test_no_file_is_both_read_and_written_or_written_twice(transduce: Run, tmp_p
     assert lines.read_text() == "I love you\n"
 
 
-def test_a_full_device_for_messages_does_not_end_the_work(tmp_path: Path) -> None:
+def test_a_full_device_for_messages_does_not_stop_translation(tmp_path: Path) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "transduce", "translate"],

@@ -1,4 +1,4 @@
-"""The doctor's checks, one by one and together: what must be found, counted exactly, and what must not."""
+"""The doctor's checks, one by one and together: exact counts and no false alarms."""
 
 import json
 import random
@@ -34,7 +34,7 @@ EN_IT = ("en", "it")
 
 
 def corpus(n: int, seed: int = 1) -> list[Pair]:
-    """Different pairs without a fault."""
+    """Return `n` different pairs without a fault."""
     found: dict[str, Pair] = {}
     for pair in generate("en-it", 20 * n, seed=seed):
         found.setdefault(near_key(pair.source), Pair(pair.source, pair.target))
@@ -140,7 +140,7 @@ REAL_SENTENCES = {
 
 
 def misread(text: str, encoding: str) -> str:
-    """A text whose UTF-8 bytes were decoded one by one with another encoding."""
+    """Decode the UTF-8 bytes of a text one by one with another encoding."""
     characters = []
     for byte in text.encode():
         try:
@@ -185,7 +185,7 @@ def test_the_near_key_ignores_case_digits_punctuation_and_space() -> None:
     assert near_key("12:30") == "12:30"
 
 
-def test_every_fault_has_its_own_name_and_an_order() -> None:
+def test_fault_names_are_unique_and_every_fault_is_listed() -> None:
     assert len({fault.name for fault in FAULTS}) == len(FAULTS)
     assert set(FAULTS) == {
         value for value in vars(faults).values() if isinstance(value, faults.Fault)
@@ -194,7 +194,7 @@ def test_every_fault_has_its_own_name_and_an_order() -> None:
 
 
 def test_fingerprints_are_a_set() -> None:
-    """Against Python's own."""
+    """Compare with Python's set."""
     rng = random.Random(1)
     known = [rng.getrandbits(64) for _ in range(20_000)]
     fingerprints, reference = Fingerprints(), set[int]()
@@ -213,8 +213,8 @@ def test_fingerprints_may_differ_in_their_last_bits() -> None:
     assert fingerprints.n == 2
 
 
-def test_full_fingerprints_still_answer_and_grow_no_more() -> None:
-    """The memory is that of the slots, by construction."""
+def test_a_full_set_of_fingerprints_still_finds_them_and_does_not_grow() -> None:
+    """The memory is bounded by the number of slots."""
     fingerprints = Fingerprints(max_slots=1 << 13)
     rng = random.Random(2)
     numbers = [rng.getrandbits(64) for _ in range(20_000)]
@@ -228,7 +228,7 @@ def test_full_fingerprints_still_answer_and_grow_no_more() -> None:
 
 def test_all_fingerprints_of_a_corpus_of_any_size_stay_below_300_megabytes() -> None:
     assert 2 * 8 * (MAX_SLOTS + 1024) < 300e6
-    assert MAX_LOAD * MAX_SLOTS > 10_000_000  # pairs, before anything is forgotten
+    assert MAX_LOAD * MAX_SLOTS > 10_000_000  # pairs, before the set is full
 
 
 def test_duplicates_and_near_duplicates_are_distinguished() -> None:
@@ -292,7 +292,7 @@ def test_planted_faults_are_counted_exactly() -> None:
     }
 
 
-def test_a_source_of_the_held_out_set_with_another_translation_is_a_lesser_leak() -> None:
+def test_a_held_out_source_with_another_translation_is_a_leaked_source() -> None:
     clean = corpus(101)
     held_out = clean.pop()
     found = counts(
@@ -301,17 +301,18 @@ def test_a_source_of_the_held_out_set_with_another_translation_is_a_lesser_leak(
     assert found == {"leaked source": 1}
 
 
-def test_swapped_files_are_called_swapped() -> None:
+def test_swapped_files_are_detected() -> None:
     pairs = [Pair(pair.target, pair.source) for pair in corpus(300)]
     diagnosis = examine(PairList(pairs), EN_IT)
     assert diagnosis.are_swapped
     assert reason_not_to_clean(diagnosis) == (
-        "the two sides look swapped; exchange --source and --target, or give --languages, and run doctor again"
+        "the two sides look swapped; "
+        "exchange --source and --target, or give --languages, and run doctor again"
     )
 
 
 def test_a_tenth_in_the_wrong_language_is_found_and_nothing_else() -> None:
-    """Of the lines long enough to be judged: py3langid must find 9 of 10, and flag less than 1 % of the others."""
+    """Nine of ten long enough lines are found, and less than 1 % of the others are flagged."""
     pairs = corpus(1000)
     wrong = {
         i for i in range(0, 1000, 10) if sum(map(str.isalpha, pairs[(i + 1) % 1000].source)) >= 20
@@ -344,7 +345,7 @@ def test_languages_that_cannot_be_checked_are_a_remark(
     assert examine(PairList(corpus(30)), languages).remarks == (reason,)
 
 
-def test_beyond_its_limit_languages_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_languages_are_sampled_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transduce.doctor.languages.MAX_CHECKED_IN_FULL", 100)
     pairs = [
         Pair(pair.source + " and they sleep now", pair.source + " and nothing more")
@@ -381,7 +382,7 @@ def write_files(folder: Path, pairs: list[Pair], targets: list[str] | None = Non
 def test_unequal_files_are_examined_up_to_the_drift(tmp_path: Path) -> None:
     pairs = corpus(400)
     pairs[20] = Pair("", "x")
-    pairs[350] = Pair("", "x")  # behind the drift, where nothing can be said
+    pairs[350] = Pair("", "x")  # after the drift, where pairs are not examined
     files = write_files(tmp_path, [*pairs[:200], *pairs[201:]], [pair.target for pair in pairs])
     diagnosis = examine(files)
     (unequal,), (place,) = diagnosis.unequal, diagnosis.drifts
@@ -393,7 +394,8 @@ def test_unequal_files_are_examined_up_to_the_drift(tmp_path: Path) -> None:
     assert diagnosis.n_pairs == place.line - 1
     assert diagnosis.count(faults.BLANK) == 1
     assert reason_not_to_clean(diagnosis) == (
-        "files of unequal length cannot be cleaned; fix the alignment at the place shown and run doctor again"
+        "files of unequal length cannot be cleaned; "
+        "fix the alignment at the place shown and run doctor again"
     )
 
 
@@ -403,7 +405,7 @@ def test_very_short_unequal_files_are_examined(tmp_path: Path) -> None:
     assert diagnosis.drifts == ()
 
 
-def test_a_shifted_stretch_of_equal_files_is_found_and_left_out(tmp_path: Path) -> None:
+def test_a_misaligned_stretch_of_equal_files_is_found_and_dropped(tmp_path: Path) -> None:
     pairs = corpus(1500)
     sources = [pair.source for pair in pairs]
     shifted = [*sources[:400], *sources[401:1000], "A line too many", *sources[1000:]]
@@ -544,7 +546,7 @@ def test_a_sample_with_copies_gives_a_warning_with_share_and_line() -> None:
     )
 
 
-def test_a_corpus_that_is_meant_to_be_copied_can_be_learnt() -> None:
+def test_a_corpus_of_copies_gives_a_warning_and_no_error() -> None:
     assert any(
         "are copies (source = target)" in warning
         for warning in check_sample(generate("copy", 200, seed=1))
@@ -590,7 +592,7 @@ def test_the_sample_check_reads_10000_pairs_at_most() -> None:
     assert len(read) == 10_000
 
 
-def test_the_documentation_lists_every_fault_with_its_threshold_and_fate() -> None:
+def test_the_documentation_lists_every_fault_with_its_threshold_and_outcome() -> None:
     page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
     rows = re.findall(
         r"^\| ([\w -]+) \| .* \| ([\w. %]+) \| (dropped|kept) \|$", page, re.MULTILINE

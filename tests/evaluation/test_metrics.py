@@ -58,7 +58,7 @@ def test_unequal_and_empty_lists_are_refused(score) -> None:  # type: ignore[no-
         score([], [])
 
 
-def test_the_loss_of_a_model_that_knows_nothing_is_the_logarithm_of_the_vocabulary() -> None:
+def test_the_loss_of_a_uniform_model_is_the_logarithm_of_the_vocabulary_size() -> None:
     model = Transformer(
         ModelConfig(vocab_size=300, n_layers=1, d_model=22, d_ff=37, n_heads=2)
     ).eval()
@@ -80,7 +80,7 @@ def test_a_match_with_any_reference_is_exact() -> None:
 
 
 def spoil(texts: list[str], share: float, seed: int) -> list[str]:
-    """Texts in which a share of the words is another word."""
+    """Replace a share of the words of each text by random words."""
     draw = random.Random(seed)
     words = [word for text in texts for word in text.split()]
     return [
@@ -116,11 +116,11 @@ def test_scores_and_signatures_are_those_of_the_sacrebleu_command(
         "found",
     ]
     command += ["-m", "bleu", "chrf", "ter", "-tok", tokenize, "-w", "9", "--format", "json"]
-    told = json.loads(
+    expected = json.loads(
         subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     )
     ours = corpus_scores(found, *references, tokenize=tokenize)
     assert [score.name for score in ours] == ["BLEU", "chrF2", "TER"]
-    for score, theirs in zip(ours, told, strict=True):
+    for score, theirs in zip(ours, expected, strict=True):
         assert (score.name, score.signature) == (theirs["name"], theirs["signature"])
         assert score.value == pytest.approx(theirs["score"], abs=1e-8)

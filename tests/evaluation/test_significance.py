@@ -19,7 +19,7 @@ from transduce.evaluation.significance import (
 )
 
 
-def test_a_planted_better_system_is_found_and_a_copy_is_not() -> None:
+def test_a_better_system_is_found_and_a_copy_does_not_differ() -> None:
     first, better = spoil(TARGETS, 0.3, 1), spoil(TARGETS, 0.1, 2)
     rows = score_systems({"first": first, "better": better, "copy": list(first)}, TARGETS)
     assert [(row.system, row.score.name) for row in rows] == [
@@ -86,7 +86,7 @@ def test_the_p_value_counts_ties_and_the_observation_itself() -> None:
     assert p_value(np.array([1.0, 1.0, 1.0]), 1.0) == 1
 
 
-def test_the_interval_leaves_out_one_in_forty_on_each_side() -> None:
+def test_the_interval_omits_one_in_forty_on_each_side() -> None:
     assert half_interval(np.arange(1000.0)) == (974 - 25) / 2
 
 

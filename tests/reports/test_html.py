@@ -14,7 +14,7 @@ VOID = {"meta"}
 
 
 class Balanced(HTMLParser):
-    """Fails on a tag that is not closed in order."""
+    """A parser that fails on a tag that is not closed in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ def test_a_line_goes_up_where_its_numbers_do_and_has_gaps_where_there_are_none()
 
 
 @pytest.mark.parametrize("values", [[], [math.nan, math.inf], [5.0, 5.0], [-1e12, 1e12]])
-def test_lines_of_anything_can_be_drawn(values: list[float]) -> None:
+def test_lines_of_missing_or_extreme_values_can_be_drawn(values: list[float]) -> None:
     chart = line_chart("t", list(range(len(values))), [Series("s", values)])
     assert "nan" not in chart
     assert "inf" not in chart

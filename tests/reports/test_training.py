@@ -45,18 +45,18 @@ def test_the_page_has_the_numbers_and_loads_and_runs_nothing() -> None:
     assert not re.search(r"(src|href)=", page.replace("default-src", ""))
 
 
-def test_a_page_can_be_made_before_anything_was_measured() -> None:
+def test_a_page_without_measurements_can_be_made() -> None:
     assert "my run" in training_page("my run", [], {}, "")
 
 
-def test_a_row_that_is_not_finished_is_left_out(tmp_path: Path) -> None:
+def test_an_incomplete_row_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     assert read_metrics(path) == []
     path.write_text(json.dumps(ROWS[0]) + "\n" + '{"step": 5')
     assert read_metrics(path) == [ROWS[0]]
 
 
-def test_of_many_rows_a_few_are_drawn_and_the_last_is_among_them() -> None:
+def test_many_rows_are_thinned_and_the_last_is_kept() -> None:
     rows = [{**ROWS[3], "step": step, "sample": ["a", f"text {step}"]} for step in range(1, 1001)]
     page = training_page("my run", rows, {}, "")
     assert len(re.findall(r"text \d+", page)) == 25

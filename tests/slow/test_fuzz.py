@@ -1,4 +1,4 @@
-"""The filter over much text: any line, many lines, at once and in bounded memory."""
+"""`transduce translate` on much text: any line, many lines, early output, bounded memory."""
 
 import re
 import subprocess
@@ -26,7 +26,7 @@ def test_10_000_random_lines_come_out_line_for_line(tmp_path: Path) -> None:
 
 
 def resident(process: "subprocess.Popen[bytes]") -> int:
-    """Kilobytes of memory."""
+    """Return the resident memory of a process in kilobytes."""
     found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
     assert found
     return int(found[1])
@@ -48,7 +48,7 @@ def feed(file: IO[bytes], lines: list[bytes], may_go_on: threading.Event) -> Non
 def test_the_first_line_comes_at_once_and_memory_does_not_grow_over_100_000_lines(
     engine: str,
 ) -> None:
-    """Memory after all lines is within a tenth of what it was after a fifth of them."""
+    """After all lines, memory is less than a tenth above that after a fifth of them."""
     n = 100_000 if engine == "ctranslate2" else 30_000
     different = dict.fromkeys(pair.source for pair in generate("en-it", 2 * n, seed=3))
     lines = [f"{source}\n".encode() for source in different][:n]

@@ -1,4 +1,7 @@
-"""SIGKILL at any moment, then the same command: the same weights. Dropout and BPE-dropout are on."""
+"""A training killed at any moment and resumed ends in the same weights.
+
+Dropout and BPE-dropout are on.
+"""
 
 import random
 import shutil
@@ -12,9 +15,9 @@ import pytest
 from tests.conftest import write_grammar
 from tests.trainings import SETTINGS, finish, weights
 
-# Calls of the operating system by which a run folder changes, and in which of them the training
-# dies. Of the renames the third is the first checkpoint's, the fifth that of the best weights, the
-# tenth removes an old checkpoint; fsyncs lie inside writing.
+# System calls that change a run folder, and the number of the call in which the training is killed.
+# The third rename is that of the first checkpoint, the fifth that of the best weights, the tenth
+# removes an old checkpoint. fsync is called while a file is written.
 MOMENTS = [
     *(("rename", n) for n in (1, 3, 5, 6, 10)),
     *(("fsync", n) for n in (4, 6, 9, 14, 24)),
@@ -24,7 +27,7 @@ N_RANDOM = 8
 
 
 class Trial:
-    """A corpus that is prepared already, and how a training on it ends and how long it takes if nobody disturbs it."""
+    """A prepared corpus, and the weights and the duration of an uninterrupted training on it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.corpus = folder, write_grammar(folder, 300)
@@ -53,7 +56,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
 
 
 def kill_inside(trial: Trial, call: str, n: int) -> None:
-    """Let the system kill the training in its n-th call of some kind."""
+    """Kill the training in its n-th system call of some kind, resume it, compare the weights."""
     run = trial.fresh(f"{call}-{n}")
     strace = [
         "strace",
@@ -77,13 +80,17 @@ def kill_inside(trial: Trial, call: str, n: int) -> None:
 )
 @pytest.mark.slow
 @pytest.mark.parametrize(("call", "n"), MOMENTS)
-def test_killed_inside_a_call_of_the_system(trial: Trial, call: str, n: int) -> None:
+def test_a_training_killed_inside_a_system_call_ends_in_the_same_weights(
+    trial: Trial, call: str, n: int
+) -> None:
     kill_inside(trial, call, n)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(N_RANDOM))
-def test_killed_at_a_random_moment(trial: Trial, number: int) -> None:
+def test_a_training_killed_at_a_random_moment_ends_in_the_same_weights(
+    trial: Trial, number: int
+) -> None:
     run = trial.fresh(f"random-{number}")
     process = trial.start(run)
     time.sleep(random.Random(number).uniform(0.3, 1.0) * trial.seconds)

@@ -1,4 +1,4 @@
-"""Matrix products in bfloat16 cost a trained model nothing that can be seen."""
+"""Matrix products in bfloat16 do not make a trained model measurably worse."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ N_TEST = 300
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # a processor without bfloat16 imitates it slowly
-def test_a_trained_model_trained_further_in_bfloat16_stays_as_good_as_in_float32(
+def test_fine_tuning_in_bfloat16_is_as_good_as_in_float32(
     tmp_path: Path,
 ) -> None:
     corpus = PairList(list(generate("en-it", 3000, seed=21)))

@@ -1,4 +1,4 @@
-"""The callback interface: a callback of a third party, passed to `transduce.train` in a list."""
+"""The callback interface: users pass callbacks to `transduce.train` in a list."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ SETTINGS: list[Layer] = [
 
 
 class LossLog(Callback):
-    """A toy callback that overrides some of the methods."""
+    """A callback that overrides some of the methods and records the events."""
 
     def __init__(self) -> None:
         self.events: list[str] = []

@@ -1,4 +1,4 @@
-"""Several processes that train one model, as people start them."""
+"""Several processes that train one model, started with --processes or torchrun."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def start(
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process started, oldest first."""
+    """Return the child processes of a process, oldest first."""
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
@@ -66,7 +66,7 @@ def is_running(pid: int) -> bool:
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Corpus, str, Path]:
-    """A corpus, and the weights and the folder of an undisturbed training of two processes on it."""
+    """Return a corpus, and weights and folder of an uninterrupted training of two processes."""
     folder = tmp_path_factory.mktemp("two")
     corpus = write_grammar(folder, 300)
     code, err = finish(start(folder / "run", corpus, "--processes", "2"))
@@ -112,7 +112,10 @@ def test_a_killed_rank_restarts_all_from_the_last_checkpoint_and_the_weights_are
     os.kill(children(process.pid)[rank], signal.SIGKILL)
     code, err = finish(process)
     assert code == 0, err
-    assert "restarting all 2 from the last checkpoint (3 restarts left)" in err
+    assert (
+        "note: a process was killed by SIGKILL; "
+        "restarting all 2 from the last checkpoint (3 restarts left)"
+    ) in err
     assert "resuming from step-" in err
     assert "Traceback" not in err
     assert weights(tmp_path / "run") == wanted
@@ -133,7 +136,7 @@ def test_a_signal_stops_all_ranks_with_one_message_and_the_same_command_continue
     assert weights(tmp_path / "run") == wanted
 
 
-def test_what_the_first_rank_refuses_ends_all_with_its_code_and_message(
+def test_an_error_of_the_first_rank_ends_all_with_its_code_and_message(
     two: Two, tmp_path: Path
 ) -> None:
     (source, target), _, run = two
@@ -144,14 +147,12 @@ def test_what_the_first_rank_refuses_ends_all_with_its_code_and_message(
     assert (code, err.count("is finished")) == (0, 1), err
 
 
-def test_which_ends_are_started_again() -> None:
+def test_which_exit_codes_allow_a_restart() -> None:
     assert can_restart([-9, 76])
     assert can_restart([76, 76])
     assert can_restart([0, -15])
     assert not can_restart([0, 0])
-    assert not can_restart([74, 76]), (
-        "the disk is full: the first rank says so, the other only lost it"
-    )
+    assert not can_restart([74, 76]), "the disk of the first rank is full; the other lost contact"
     assert not can_restart([75, 76]), "the folder is in use"
     assert describe_failure([76, 76]) == "the processes lost contact"
 
@@ -166,7 +167,7 @@ def test_a_signal_before_the_first_step_ends_all_ranks(two: Two, tmp_path: Path)
     assert "restarting" not in err
 
 
-def test_what_does_not_go_with_several_processes_is_refused(
+def test_invalid_requests_for_several_processes_are_refused(
     transduce: Run, two: Two, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train = ("train", tmp_path / "x", "--source", "-", "--target", two[0][1])
@@ -197,7 +198,7 @@ def test_what_does_not_go_with_several_processes_is_refused(
     assert (code, "transduce: error: rank 1 cannot reach the others: " in err) == (76, True), err
 
 
-def test_what_the_first_rank_tells_arrives_as_it_was() -> None:
+def test_validations_and_errors_survive_the_broadcast() -> None:
     validation = Validation(
         1.5,
         {"BLEU": 30.0},
@@ -206,8 +207,8 @@ def test_what_the_first_rank_tells_arrives_as_it_was() -> None:
         [WorstSentence(12.0, "x", "y", "z")],
         {"references": [1, 2]},
     )
-    told = validation_from_json(json.loads(json.dumps(validation, default=to_json_value)))
-    assert (told.loss, told.scores, told.signature) == (
+    received = validation_from_json(json.loads(json.dumps(validation, default=to_json_value)))
+    assert (received.loss, received.scores, received.signature) == (
         validation.loss,
         validation.scores,
         validation.signature,
@@ -235,7 +236,7 @@ def test_under_torchrun_the_weights_are_the_same_and_a_killed_rank_is_restarted(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_rank_that_hangs_is_noticed_named_and_all_start_again(
+def test_a_rank_that_hangs_is_named_and_all_ranks_restart(
     two: Two, tmp_path: Path, rank: int
 ) -> None:
     corpus, wanted, _ = two
@@ -250,7 +251,7 @@ def test_a_rank_that_hangs_is_noticed_named_and_all_start_again(
 
 
 def has_own_network() -> bool:
-    """Whether this machine lets a test have a network of its own, to cut it."""
+    """Return whether a test can create a network namespace on this machine."""
     command = ["unshare", "-rn", "ip", "link", "set", "lo", "up"]
     return (
         bool(shutil.which("unshare") and shutil.which("ip"))
@@ -259,10 +260,13 @@ def has_own_network() -> bool:
 
 
 @pytest.mark.slow
-def test_a_network_that_is_cut_is_noticed_and_all_start_again(two: Two, tmp_path: Path) -> None:
-    """The trainings run in a network of their own, whose loopback goes down after the first checkpoint until somebody complains."""
+def test_a_lost_network_is_detected_and_all_ranks_restart(two: Two, tmp_path: Path) -> None:
+    """The loopback interface goes down after the first checkpoint until a rank reports it.
+
+    The ranks run in a network namespace of their own.
+    """
     if not has_own_network():
-        pytest.skip("no network namespaces here: none to cut")
+        pytest.skip("this machine has no network namespaces")
     (source, target), _, _ = two
     train = [
         sys.executable,
@@ -314,9 +318,7 @@ def test_ranks_end_with_their_launcher(two: Two, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_another_number_of_processes_continues_and_says_what_that_means(
-    two: Two, tmp_path: Path
-) -> None:
+def test_another_number_of_processes_resumes_with_a_note(two: Two, tmp_path: Path) -> None:
     corpus, _, run = two
     shutil.copytree(run, tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "model")
@@ -324,9 +326,9 @@ def test_another_number_of_processes_continues_and_says_what_that_means(
     code, err = finish(start(tmp_path / "run", corpus))
     assert code == 0, err
     assert (
-        "note: until step 16 this run used 2 processes, now 1; the order of the batches stays the same"
-        in err
-    )
+        "note: until step 16 this run used 2 processes, now 1; "
+        "the order of the batches stays the same"
+    ) in err
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Rows 21 and 28 to 30 of the fault matrix: a training whose surroundings fail. The other rows stand with what they test."""
+"""Training survives faults of its environment: closed streams, clocks, limits, no home folder."""
 
 import json
 import os
@@ -18,17 +18,20 @@ def test_21_a_closed_pipe_and_a_hang_up_do_not_end_a_training(
     process = start(tmp_path / "run", corpus)
     assert process.stderr is not None
     process.stderr.readline()
-    process.stderr.close()  # nobody reads what it says
+    process.stderr.close()  # nobody reads its messages
     wait_for(process, tmp_path / "run" / "checkpoints" / "step-00000008")
-    process.send_signal(signal.SIGHUP)  # and its terminal is gone
+    process.send_signal(signal.SIGHUP)  # the terminal was closed
     assert process.wait(timeout=120) == 0
     assert weights(tmp_path / "run") == wanted
 
 
-def test_28_a_clock_that_jumps_changes_neither_order_nor_durations(
+def test_28_a_clock_that_jumps_affects_neither_checkpoints_nor_durations(
     straight: Straight, tmp_path: Path
 ) -> None:
-    """The newest checkpoint is found by its step: here the older one has the newer date. Durations are of a monotonic clock."""
+    """The older checkpoint has the newer date, but the newest one is found by its step.
+
+    Durations come from a monotonic clock.
+    """
     corpus, wanted = straight
     shutil.copytree(corpus[0].parent / "run", tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "model")

@@ -1,4 +1,4 @@
-"""The film of a training: a frame at each validation, without effect on the training."""
+"""The film of a training: a frame at each validation, without effect on the weights."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ SETTINGS: list[Any] = [
 ]
 
 
-def test_a_training_keeps_a_film_and_ends_in_the_same_weights_without_one(
+def test_recording_a_film_does_not_change_the_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = write_grammar(tmp_path)
@@ -46,9 +46,9 @@ def test_a_training_keeps_a_film_and_ends_in_the_same_weights_without_one(
             assert torch.allclose(weights.float().sum(dim=-1), torch.ones(()), atol=5e-3)
     last, seen = make_frame(translator.folder, validations[0]["sample"][0])
     assert last["text"] == frames[-1]["text"]
-    assert (
-        seen["dec.1.cross.weights"] - tensors["6.dec.1.cross.weights"]
-    ).abs().max() < 0.05  # the average of the last
+    # The final model is the average of the last checkpoints, close to the last one.
+    difference = seen["dec.1.cross.weights"] - tensors["6.dec.1.cross.weights"]
+    assert difference.abs().max() < 0.05
 
     monkeypatch.setattr(Film, "on_validation", lambda self, step, validation: None)
     train(tmp_path / "blind", **files)
@@ -73,7 +73,7 @@ def test_a_language_model_has_a_film_of_its_own_attention(tmp_path: Path) -> Non
     assert tensors["2.dec.1.self.weights"].shape == (4, n, n)
 
 
-def test_looking_leaves_the_model_and_the_random_numbers_as_they_were(
+def test_making_a_frame_changes_neither_the_model_nor_the_random_state(
     untrained_folder: ModelFolder,
 ) -> None:
     model = untrained_folder.model.train()
@@ -89,7 +89,7 @@ def validation(loss: float = 1.0) -> Validation:
     return Validation(loss, {}, "", ("", ""))
 
 
-def test_a_training_taken_up_again_makes_the_later_frames_anew(
+def test_a_resumed_training_replaces_the_later_frames(
     untrained_folder: ModelFolder, tmp_path: Path
 ) -> None:
     path = tmp_path / "film.safetensors"

@@ -1,4 +1,4 @@
-"""Learning to a stated mark: the whole road from pairs to a translator."""
+"""Learning to a stated score: the whole pipeline from pairs to a translator."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ RECIPE = {
 }
 
 
-def test_reversing_a_sequence_is_learnt_to_more_than_99_percent(tmp_path: Path) -> None:
+def test_reversing_a_sequence_is_learned_to_more_than_99_percent(tmp_path: Path) -> None:
     held_out = list(generate("reverse", 300, seed=2, split="held-out"))
     corpus = PairList(list(generate("reverse", 20_000, seed=1)))
     task = PairsTask(corpus, PairList(held_out[:50]))

@@ -7,7 +7,7 @@ from transduce.errors import BusyError
 from transduce.training.run_folder import lock
 
 
-def test_a_folder_is_held_by_one_at_a_time_and_says_by_whom(tmp_path: Path) -> None:
+def test_one_process_at_a_time_locks_a_folder_and_the_error_names_it(tmp_path: Path) -> None:
     with (
         lock(tmp_path),
         pytest.raises(
@@ -20,7 +20,7 @@ def test_a_folder_is_held_by_one_at_a_time_and_says_by_whom(tmp_path: Path) -> N
         pass
 
 
-def test_the_lock_of_a_process_that_was_killed_does_not_count(tmp_path: Path) -> None:
+def test_a_lock_left_by_a_killed_process_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "lock").write_text("process 1 on nowhere\n")
     with lock(tmp_path):
         assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} ")

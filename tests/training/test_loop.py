@@ -29,7 +29,7 @@ from transduce.training.checkpoints import (
     checkpoints,
     load_checkpoint,
 )
-from transduce.training.loop import finish, train
+from transduce.training.loop import Validate, finish, train
 from transduce.training.loss import batch_loss
 from transduce.training.step import make_optimizer, update
 
@@ -37,7 +37,7 @@ SHAPE = {"vocab_size": 300, "n_layers": 1, "d_model": 22, "d_ff": 37, "n_heads":
 
 
 class Recorder(Callback):
-    """A callback that remembers every event."""
+    """A callback that records every event."""
 
     def __init__(self) -> None:
         self.steps: list[StepMetrics] = []
@@ -66,7 +66,8 @@ def same_weights(a: torch.nn.Module, b: torch.nn.Module) -> bool:
     return all(torch.equal(x, y) for x, y in zip(a.parameters(), b.parameters(), strict=True))
 
 
-def losses(*values: float):  # type: ignore[no-untyped-def]  # a validation that reports these losses in turn, then 0
+def losses(*values: float) -> Validate:
+    """Return a validation that reports these losses in turn, then 0."""
     remaining = iter(values)
 
     def validate() -> Validation:
@@ -107,8 +108,8 @@ def run(
     return model
 
 
-def test_accumulated_batches_make_the_step_of_one_large_batch() -> None:
-    """Normalised by the tokens of the whole step, although the parts have different numbers of tokens."""
+def test_accumulated_batches_give_the_step_of_one_large_batch() -> None:
+    """The loss is normalised by the tokens of the whole step, not of each part."""
     examples = random_examples(30)
     parts = [collate(examples[:7]), collate(examples[7:10]), collate(examples[10:])]
     config = short()
@@ -126,14 +127,14 @@ def test_the_same_seed_gives_the_same_weights_dropout_included(tmp_path: Path) -
     assert same_weights(first, second)
 
 
-def test_a_training_taken_up_from_a_checkpoint_ends_in_the_same_weights(tmp_path: Path) -> None:
-    straight = run(fresh(dropout=0.2), tmp_path / "straight", short())
-    run(fresh(dropout=0.2), tmp_path / "broken", short(steps=4))
+def test_a_training_resumed_from_a_checkpoint_ends_in_the_same_weights(tmp_path: Path) -> None:
+    uninterrupted = run(fresh(dropout=0.2), tmp_path / "uninterrupted", short())
+    run(fresh(dropout=0.2), tmp_path / "interrupted", short(steps=4))
     torch.manual_seed(99)
     resumed = Recorder()
-    model = run(fresh(dropout=0.2), tmp_path / "broken", short(), resumed)
+    model = run(fresh(dropout=0.2), tmp_path / "interrupted", short(), resumed)
     assert [row.step for row in resumed.steps] == [5, 6]
-    assert same_weights(model, straight)
+    assert same_weights(model, uninterrupted)
 
 
 def test_validation_and_saving_change_no_weight(tmp_path: Path) -> None:
@@ -156,23 +157,22 @@ def test_the_final_model_is_the_average_of_the_last_checkpoints(tmp_path: Path) 
     assert average_checkpoints(tmp_path, model, every=2, last=2) == [4, 6]
 
 
-def test_training_stops_when_validation_has_not_improved_for_long_and_keeps_the_best(
+def test_training_stops_early_and_keeps_the_best_weights(
     tmp_path: Path,
 ) -> None:
     recorder = Recorder()
     config = short(steps=100, validate_every=1, patience=3)
     model = run(fresh(), tmp_path, config, recorder, losses(5.0, 4.0, 6.0, 6.0, 6.0, 5.5))
     assert recorder.validations == [1, 2, 3, 4, 5]
-    best = load_weights_file(
-        tmp_path / "best" / "model.safetensors"
-    )  # 4.0, and the average of the last has 5.5
+    # The best weights have loss 4.0, the average of the last checkpoints 5.5.
+    best = load_weights_file(tmp_path / "best" / "model.safetensors")
     assert all(torch.equal(weight, best[name]) for name, weight in weights_of(model).items())
     assert (tmp_path / "best" / "model.safetensors").is_file()
     assert '"best_step": 2' in (tmp_path / "best" / "state.json").read_text()
 
 
 class Poisoned:
-    """Batches of which some make the loss not a number: those at the given positions, so often as is said."""
+    """Batches of which those at the given positions give a NaN loss, `times` times in total."""
 
     def __init__(self, positions: set[Position], times: int = 10**9) -> None:
         self._positions, self._times = positions, times
@@ -183,25 +183,21 @@ class Poisoned:
             if position in self._positions and self._times > 0:
                 self._times -= 1
                 assert batch.source_mask is not None
-                batch = replace(
-                    batch, source_mask=torch.zeros_like(batch.source_mask)
-                )  # nothing to attend to: 0 / 0
+                # Without a key to attend to, the softmax is 0 / 0.
+                batch = replace(batch, source_mask=torch.zeros_like(batch.source_mask))
             yield batch, after
             position = after
 
 
 def run_poisoned(folder: Path, poison: Poisoned, **changes: object) -> tuple[Transformer, Recorder]:
     model, recorder = fresh(), Recorder()
-    model.encoder[
-        0
-    ].self_attention.attend = (
-        scaled_dot_product_attention  # Eq. 1: softmax of nothing is not a number
-    )
+    # Eq. 1 as written, where a softmax over no keys gives NaN.
+    model.encoder[0].self_attention.attend = scaled_dot_product_attention
     train(model, poison, short(**changes), folder, validate=losses(), callbacks=[recorder])
     return model, recorder
 
 
-def test_a_batch_whose_loss_is_not_a_number_is_skipped_and_named(tmp_path: Path) -> None:
+def test_a_batch_with_a_non_finite_loss_is_skipped_and_named(tmp_path: Path) -> None:
     _, recorder = run_poisoned(tmp_path, Poisoned({Position(0, 0, 3)}))
     assert [row.step for row in recorder.steps] == [1, 2, 3, 4, 5, 6]
     said = (
@@ -210,7 +206,7 @@ def test_a_batch_whose_loss_is_not_a_number_is_skipped_and_named(tmp_path: Path)
     assert recorder.notes == [said]
 
 
-def test_after_three_in_a_row_it_goes_back_to_the_last_checkpoint_with_half_the_rate(
+def test_three_non_finite_steps_in_a_row_roll_back_and_halve_the_learning_rate(
     tmp_path: Path,
 ) -> None:
     poison = Poisoned({Position(0, 0, i) for i in (2, 3, 4)}, times=3)
@@ -228,7 +224,7 @@ def test_after_three_in_a_row_it_goes_back_to_the_last_checkpoint_with_half_the_
     assert rates == pytest.approx([1, 1, 0.5, 0.5, 0.5])
 
 
-def test_when_going_back_does_not_help_it_stops_with_a_hint_and_leaves_the_checkpoint(
+def test_repeated_divergence_stops_with_a_hint_and_keeps_the_checkpoint(
     tmp_path: Path,
 ) -> None:
     poison = Poisoned({Position(0, 0, i) for i in range(2, 9)})
@@ -241,10 +237,10 @@ def test_when_going_back_does_not_help_it_stops_with_a_hint_and_leaves_the_check
     assert [path.name for path in checkpoints(tmp_path)] == ["step-00000002"]
 
 
-def test_a_training_asked_to_stop_saves_and_ends_in_the_same_weights_when_taken_up(
+def test_a_stopped_training_saves_and_resumes_to_the_same_weights(
     tmp_path: Path,
 ) -> None:
-    straight = run(fresh(dropout=0.2), tmp_path / "straight", short())
+    uninterrupted = run(fresh(dropout=0.2), tmp_path / "uninterrupted", short())
     for step in (1, 3, 4, 5):
         folder, recorder, model = tmp_path / str(step), Recorder(), fresh(dropout=0.2)
         batches = partial(stream, ExampleList(random_examples()), 128, 1)
@@ -261,7 +257,7 @@ def test_a_training_asked_to_stop_saves_and_ends_in_the_same_weights_when_taken_
             )
         assert stopped.value.exit_code == 143
         torch.manual_seed(99)
-        assert same_weights(run(fresh(dropout=0.2), folder, short()), straight)
+        assert same_weights(run(fresh(dropout=0.2), folder, short()), uninterrupted)
         assert [path.name for path in checkpoints(folder)] == ["step-00000004", "step-00000006"]
 
 
@@ -269,21 +265,25 @@ def test_a_training_asked_to_stop_saves_and_ends_in_the_same_weights_when_taken_
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
     tmp_path: Path, harm: str
 ) -> None:
-    straight = run(fresh(dropout=0.2), tmp_path / "straight", short())
-    run(fresh(dropout=0.2), tmp_path / "broken", short(steps=4))
-    path = tmp_path / "broken" / "step-00000004" / "optimizer.safetensors"
+    uninterrupted = run(fresh(dropout=0.2), tmp_path / "uninterrupted", short())
+    run(fresh(dropout=0.2), tmp_path / "interrupted", short(steps=4))
+    path = tmp_path / "interrupted" / "step-00000004" / "optimizer.safetensors"
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     if harm == "remove":
         path.unlink()
     else:
         path.write_bytes(content if harm == "flip" else content[:-9])
-    (tmp_path / "broken" / "step-00000006.partial").mkdir()
+    (tmp_path / "interrupted" / "step-00000006.partial").mkdir()
     recorder = Recorder()
-    assert same_weights(run(fresh(dropout=0.2), tmp_path / "broken", short(), recorder), straight)
+    assert same_weights(
+        run(fresh(dropout=0.2), tmp_path / "interrupted", short(), recorder), uninterrupted
+    )
     reason = {
         "flip": "the SHA-256 of optimizer.safetensors does not match the manifest",
-        "cut": f"optimizer.safetensors is truncated ({len(content) - 9:,} of {len(content):,} bytes)",
+        "cut": (
+            f"optimizer.safetensors is truncated ({len(content) - 9:,} of {len(content):,} bytes)"
+        ),
         "remove": "optimizer.safetensors is missing",
     }[harm]
     assert recorder.notes == [
@@ -293,10 +293,10 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
     assert [row.step for row in recorder.steps] == [3, 4, 5, 6]
 
 
-def test_when_the_disk_is_full_training_goes_on_and_the_save_is_tried_again(
+def test_a_full_disk_does_not_stop_training_and_the_save_is_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    straight = run(fresh(), tmp_path / "straight", short(average_last=1))
+    uninterrupted = run(fresh(), tmp_path / "uninterrupted", short(average_last=1))
     monkeypatch.setattr(checkpoint_manager, "RETRY_AFTER", 1)
     write, n_failed = storage.write_file, 0
 
@@ -309,7 +309,9 @@ def test_when_the_disk_is_full_training_goes_on_and_the_save_is_tried_again(
 
     monkeypatch.setattr(storage, "write_file", full)
     recorder = Recorder()
-    assert same_weights(run(fresh(), tmp_path / "full", short(average_last=1), recorder), straight)
+    assert same_weights(
+        run(fresh(), tmp_path / "full", short(average_last=1), recorder), uninterrupted
+    )
     [note] = recorder.notes
     assert re.search(
         r"cannot write .*step-00000004: No space left on device .*\. "
@@ -335,7 +337,7 @@ def test_a_disk_that_stays_full_ends_the_training(
     assert len(recorder.notes) == 5
 
 
-def test_a_step_that_does_not_fit_into_memory_is_made_of_halves(
+def test_a_step_that_does_not_fit_into_memory_is_split(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     batch = collate(random_examples(21))
@@ -346,7 +348,8 @@ def test_a_step_that_does_not_fit_into_memory_is_made_of_halves(
     def small_memory(model: Transformer, part: Batch, *weights: float) -> torch.Tensor:
         if part.target_in.numel() > limit:
             raise RuntimeError(
-                "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory: you tried"
+                "[enforce fail at alloc_cpu.cpp:117] "
+                "DefaultCPUAllocator: can't allocate memory: you tried"
             )
         return batch_loss(model, part, *weights)
 
@@ -364,7 +367,7 @@ def test_a_step_that_does_not_fit_into_memory_is_made_of_halves(
         update(halved, torch.optim.SGD(halved.parameters()), [batch], 0.5, short())
 
 
-def test_a_validation_loss_that_is_not_a_number_stops_before_anything_is_saved(
+def test_a_non_finite_validation_loss_stops_before_anything_is_saved(
     tmp_path: Path,
 ) -> None:
     said = (
@@ -376,7 +379,7 @@ def test_a_validation_loss_that_is_not_a_number_stops_before_anything_is_saved(
     assert checkpoints(tmp_path) == []
 
 
-def test_a_gradient_that_is_not_a_number_changes_nothing() -> None:
+def test_a_non_finite_gradient_leaves_the_weights_unchanged() -> None:
     model = fresh(dropout=0.0)
     model.source_embedding.weight.register_hook(lambda gradient: gradient * math.inf)
     before = [parameter.clone() for parameter in model.parameters()]
@@ -386,16 +389,16 @@ def test_a_gradient_that_is_not_a_number_changes_nothing() -> None:
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), before, strict=True))
 
 
-def test_a_kill_between_writing_and_pruning_changes_nothing(tmp_path: Path) -> None:
-    """A checkpoint too many is there when the training is taken up: the average takes the last ones all the same."""
-    straight = run(fresh(), tmp_path / "straight", short())
-    run(fresh(), tmp_path / "broken", short(steps=4))
+def test_a_kill_between_writing_and_pruning_does_not_change_the_average(tmp_path: Path) -> None:
+    """An old checkpoint that was not removed before the kill is not part of the average."""
+    uninterrupted = run(fresh(), tmp_path / "uninterrupted", short())
+    run(fresh(), tmp_path / "interrupted", short(steps=4))
     (tmp_path / "keep").mkdir()
-    shutil.copytree(tmp_path / "broken" / "step-00000002", tmp_path / "keep" / "step-00000002")
-    model = run(fresh(), tmp_path / "broken", short())
-    shutil.copytree(tmp_path / "keep" / "step-00000002", tmp_path / "broken" / "step-00000002")
-    average_checkpoints(tmp_path / "broken", model, every=2, last=2)
-    assert same_weights(model, straight)
+    shutil.copytree(tmp_path / "interrupted" / "step-00000002", tmp_path / "keep" / "step-00000002")
+    model = run(fresh(), tmp_path / "interrupted", short())
+    shutil.copytree(tmp_path / "keep" / "step-00000002", tmp_path / "interrupted" / "step-00000002")
+    average_checkpoints(tmp_path / "interrupted", model, every=2, last=2)
+    assert same_weights(model, uninterrupted)
 
 
 def test_adam_has_the_constants_of_section_5_3() -> None:
@@ -403,8 +406,8 @@ def test_adam_has_the_constants_of_section_5_3() -> None:
     assert (optimizer.defaults["betas"], optimizer.defaults["eps"]) == ((0.9, 0.98), 1e-9)
 
 
-def test_gradients_are_clipped_to_the_norm_asked_for() -> None:
-    """With plain gradient descent and rate 1 a step is the clipped gradient itself."""
+def test_gradients_are_clipped_to_the_configured_norm() -> None:
+    """With plain gradient descent and a learning rate of 1, a step is the clipped gradient."""
     model = fresh(dropout=0.0)
     before = [parameter.clone() for parameter in model.parameters()]
     batch = collate(random_examples(30))
@@ -420,13 +423,12 @@ def test_bfloat16_products_give_nearly_the_loss_of_float32() -> None:
     b = update(rough, make_optimizer(rough), [batch], 0.01, short(precision="bfloat16"))
     assert a == pytest.approx(b, rel=0.01)
     pairs = zip(exact.parameters(), rough.parameters(), strict=True)
-    assert any(
-        not torch.equal(one, other) for one, other in pairs
-    )  # the losses of fresh weights may be equal by chance
+    # Compare the weights, since the losses of fresh weights may be equal by chance.
+    assert any(not torch.equal(one, other) for one, other in pairs)
 
 
-def test_bleu_may_decide_which_validation_is_better(tmp_path: Path) -> None:
-    """Loss falls from step to step, BLEU is best at step 4: with better_by = bleu that one is kept and patience counts from it."""
+def test_with_better_by_bleu_the_weights_with_the_best_bleu_are_kept(tmp_path: Path) -> None:
+    """The loss falls at each validation, BLEU is best at step 4; patience counts from there."""
     scores = {2: (3.0, 10.0), 4: (2.0, 30.0), 6: (1.0, 20.0)}
     values = iter([*scores.values(), (0.5, 5.0)])
 
@@ -440,10 +442,10 @@ def test_bleu_may_decide_which_validation_is_better(tmp_path: Path) -> None:
     assert trained.weights == "step 4, better than the average of the last"
 
 
-def test_the_best_weights_are_named_by_their_own_step_after_a_road_that_was_left(
+def test_the_best_weights_are_named_by_their_own_step_after_a_rollback(
     tmp_path: Path,
 ) -> None:
-    """A state that went back may remember an older best than the one that lies there."""
+    """After a rollback the state may name an older best step than that of the stored weights."""
     run(fresh(), tmp_path, short(), validate=losses(3.0, 2.0, 1.0, 9.0))
     state = replace(load_state(tmp_path), best=-1.0, best_step=2)
     trained = finish(fresh(), state, short(), tmp_path, losses(7.0, 1.0), None)
@@ -461,19 +463,22 @@ def test_a_checkpoint_of_another_version_is_refused_by_name(tmp_path: Path) -> N
     model = fresh()
     with pytest.raises(
         ModelError,
-        match=r"state\.json was written by another version of transduce; finish the run with that version",
+        match=(
+            r"state\.json was written by another version of transduce; "
+            r"finish the run with that version"
+        ),
     ):
         load_checkpoint(path, model, make_optimizer(model))
 
 
-def test_another_precision_is_said(tmp_path: Path) -> None:
+def test_resuming_with_another_precision_is_noted(tmp_path: Path) -> None:
     run(fresh(), tmp_path, short(steps=2, precision="float32"))
     recorder = Recorder()
     run(fresh(), tmp_path, short(precision="bfloat16"), recorder)
     assert recorder.notes == ["until step 2 this run used float32 matrix products, now bfloat16"]
 
 
-def test_what_follows_a_lack_of_memory_does_not_depend_on_how_far_it_came(
+def test_a_split_step_does_not_depend_on_where_memory_ran_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     batch = collate(random_examples(21))

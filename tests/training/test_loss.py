@@ -12,7 +12,7 @@ from transduce.training.loss import batch_loss
 
 
 def test_label_smoothing_by_hand() -> None:
-    """Probabilities 1/2, 1/4, 1/4; right piece 0; eps 0.3: weights 0.8, 0.1, 0.1 on -ln p."""
+    """Probabilities 1/2, 1/4, 1/4; target token 0; eps 0.3: weights 0.8, 0.1, 0.1 on -ln p."""
     weight = torch.log(torch.tensor([[0.5], [0.25], [0.25]]))
     by_hand = 0.8 * math.log(2) + 0.2 * math.log(4)
     assert projected_loss(torch.ones(1, 1), weight, torch.tensor([0]), 0.3).item() == pytest.approx(
@@ -22,7 +22,7 @@ def test_label_smoothing_by_hand() -> None:
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("max_logits", [1, 3 * 53, 1 << 22])
-def test_loss_and_gradients_in_parts_are_those_of_all_logits_at_once(
+def test_loss_and_gradients_in_chunks_equal_those_of_all_logits_at_once(
     smoothing: float, max_logits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cross_entropy, "MAX_LOGITS", max_logits)
@@ -41,7 +41,7 @@ def test_loss_and_gradients_in_parts_are_those_of_all_logits_at_once(
         torch.testing.assert_close(projected_loss(hidden, weight, target, smoothing), expected)
 
 
-def test_a_piece_that_is_nearly_impossible_has_a_finite_loss() -> None:
+def test_a_nearly_impossible_token_has_a_finite_loss() -> None:
     weight = torch.tensor([[0.0], [200.0]])
     assert projected_loss(torch.ones(1, 1), weight, torch.tensor([0]), 0.0).item() == 200
 
@@ -55,7 +55,7 @@ def test_the_loss_of_a_batch_is_the_sum_over_its_sentences_padding_or_not(
 
 
 @pytest.mark.parametrize("max_logits", [1, 7 * 53, 1 << 22])
-def test_two_answers_to_one_batch_are_drawn_together_as_autograd_would(
+def test_the_consistency_loss_and_its_gradients_agree_with_autograd(
     max_logits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cross_entropy, "MAX_LOGITS", max_logits)
@@ -65,11 +65,11 @@ def test_two_answers_to_one_batch_are_drawn_together_as_autograd_would(
     target = torch.randint(53, (11,), generator=generator).repeat(2)
     logits = hidden @ weight.T
     p, q = torch.log_softmax(logits, dim=-1).chunk(2)
-    apart = F.kl_div(p, q, reduction="sum", log_target=True) + F.kl_div(
+    divergence = F.kl_div(p, q, reduction="sum", log_target=True) + F.kl_div(
         q, p, reduction="sum", log_target=True
     )
     expected = (
-        F.cross_entropy(logits, target, label_smoothing=0.1, reduction="sum") + 5.0 / 2 * apart
+        F.cross_entropy(logits, target, label_smoothing=0.1, reduction="sum") + 5.0 / 2 * divergence
     )
     gradients = torch.autograd.grad(expected, (hidden, weight))
     found = projected_loss(hidden, weight, target, 0.1, consistency=5.0)
@@ -79,7 +79,7 @@ def test_two_answers_to_one_batch_are_drawn_together_as_autograd_would(
     )
 
 
-def test_without_dropout_the_two_answers_agree_and_the_loss_is_the_plain_one(
+def test_without_dropout_the_consistency_loss_is_the_plain_loss(
     model: Transformer,
 ) -> None:
     batch = collate([example(3, 7), example(11, 2)])
@@ -89,13 +89,13 @@ def test_without_dropout_the_two_answers_agree_and_the_loss_is_the_plain_one(
     model.source_embedding.dropout.p = 0.5
     model.train()
     torch.manual_seed(0)
-    apart = batch_loss(model, batch, 0.1, consistency=5.0)
+    stronger = batch_loss(model, batch, 0.1, consistency=5.0)
     torch.manual_seed(0)
-    assert apart > batch_loss(model, batch, 0.1, consistency=1.0) > 0
+    assert stronger > batch_loss(model, batch, 0.1, consistency=1.0) > 0
 
 
 @pytest.mark.parametrize("consistency", [0.0, 5.0])
-def test_the_gradients_are_those_of_the_loss_by_small_steps(consistency: float) -> None:
+def test_the_gradients_agree_with_finite_differences(consistency: float) -> None:
     generator = torch.Generator().manual_seed(0)
     hidden = torch.randn(6, 5, generator=generator, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(11, 5, generator=generator, dtype=torch.float64, requires_grad=True)

@@ -31,7 +31,7 @@ def prepare(tmp_path: Path) -> "partial[PairsSetup]":
     return partial(call)
 
 
-def test_one_sentence_repeated_cannot_be_divided(prepare) -> None:
+def test_a_single_repeated_pair_cannot_be_split(prepare) -> None:
     with pytest.raises(
         DataError,
         match="7 pairs with 1 different sources are too few to split off a validation set",
@@ -55,7 +55,7 @@ def test_nothing_to_validate_on_is_an_error(prepare) -> None:
         prepare(PAIRS, BLANK, None, [])
 
 
-def test_one_vocabulary_serves_both_languages_unless_asked_otherwise(prepare) -> None:
+def test_both_languages_share_a_vocabulary_unless_joint_is_false(prepare) -> None:
     joint, apart = (
         prepare(PAIRS, None, "nano", [{"text": {"joint": joint}}]) for joint in (True, False)
     )
@@ -78,14 +78,14 @@ def test_heads_that_suit_the_preset_are_accepted_though_they_do_not_suit_the_def
     assert prepare(PAIRS, None, "nano", [{"model": {"n_heads": 3}}]).config.model.key_size == 32
 
 
-def test_validation_pairs_that_are_too_long_are_left_out_and_counted(prepare) -> None:
+def test_validation_pairs_that_are_too_long_are_dropped_and_counted(prepare) -> None:
     said: list[str] = []
     valid = [*PAIRS[:5], Pair("word " * 3000, "parola " * 3000)]
     assert len(prepare(PAIRS, valid, None, [], said.append).valid_examples) == 5
     assert "dropped: 1 validation pairs longer than 256 tokens (data.max_length)" in said
 
 
-def test_pairs_that_are_too_long_are_left_out_and_counted(prepare) -> None:
+def test_training_pairs_that_are_too_long_are_dropped_and_counted(prepare) -> None:
     said: list[str] = []
     prepared = prepare(
         [*PAIRS, *BLANK], PAIRS[:5], None, [{"data": {"max_length": 10}}], said.append
@@ -105,7 +105,7 @@ def test_nothing_but_long_pairs_is_an_error(prepare) -> None:
         prepare(long, None, None, [{"text": {"vocab_size": 290}}])
 
 
-def test_what_is_split_off_is_not_learnt_from(prepare, tmp_path: Path) -> None:
+def test_validation_pairs_that_are_split_off_are_not_trained_on(prepare, tmp_path: Path) -> None:
     prepared = prepare(PAIRS * 2, None, "nano", [])
     examples = open_examples(tmp_path / "data", prepared.config)
     assert len(examples) == prepared.n_pairs
@@ -143,7 +143,7 @@ def test_composed_and_decomposed_letters_are_the_same_text(prepare) -> None:
     assert first.valid_pairs == second.valid_pairs
 
 
-def test_pieces_drawn_anew_spell_the_same_text(prepare, tmp_path: Path) -> None:
+def test_resampled_tokens_spell_the_same_text(prepare, tmp_path: Path) -> None:
     prepared = prepare(PAIRS, None, "nano", [{"text": {"dropout": 0.3}}])
     plain = prepare(PAIRS, None, "nano", [], name="plain")
     drawn, fixed = (

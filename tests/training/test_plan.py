@@ -18,7 +18,7 @@ SHORT_PAIRS = {"data": {"max_length": 4}}
 PAIRS = PairList(list(generate("en-it", 400, seed=1)), ("en", "it"))
 
 
-def test_a_plan_proposes_what_training_would_take(tmp_path: Path) -> None:
+def test_a_plan_proposes_the_settings_that_training_would_choose(tmp_path: Path) -> None:
     planned = make_plan(PAIRS, None, [{"train": {"seed": 3}}], 0.01, lambda line: None)
     task = PairsTask(PAIRS)
     layers = [task.defaults, {"train": {"seed": 3}}]
@@ -32,7 +32,7 @@ def test_a_plan_proposes_what_training_would_take(tmp_path: Path) -> None:
     assert planned.seconds_per_epoch == pytest.approx(planned.tokens / planned.tokens_per_second)
 
 
-def test_of_a_large_corpus_the_rest_is_counted_and_the_pieces_are_multiplied(
+def test_tokens_of_a_large_corpus_are_extrapolated_from_a_part(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = make_plan(PAIRS, None, [], 0.01, lambda line: None)
@@ -70,7 +70,7 @@ def test_the_command_prints_the_plan_and_keeps_nothing(
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_time_is_spelt_as_people_say_it() -> None:
+def test_durations_have_the_largest_suitable_unit() -> None:
     spelt = [format_duration(seconds) for seconds in (1.4, 119.0, 300.0, 10_000.0, 300_000.0)]
     assert spelt == [
         "about 1 seconds",

@@ -14,7 +14,10 @@ from transduce.training.callbacks.progress import ConsoleProgress
 
 
 def train_ten_steps(tmp_path: Path, *, is_terminal: bool) -> str:
-    """Ten steps of 1,000 tokens in half a second each, and a validation; return the console output."""
+    """Report ten steps of 1,000 tokens in half a second each, and a validation.
+
+    Return the console output.
+    """
     written = io.StringIO()
     console = Console(file=written, force_terminal=is_terminal, width=120, color_system=None)
     progress = ConsoleProgress(10, console)

@@ -1,4 +1,4 @@
-"""Signals to a training in a process of its own."""
+"""Signals and kills of a training in a separate process."""
 
 import os
 import shutil
@@ -54,9 +54,8 @@ def test_a_training_killed_while_it_renames_a_checkpoint_ends_in_the_same_weight
     straight: Straight, tmp_path: Path
 ) -> None:
     corpus, wanted = straight
-    shutil.copytree(
-        corpus[0].parent / "run" / "data", tmp_path / "run" / "data"
-    )  # so that the third rename is a checkpoint's
+    # With a prepared corpus the third rename is that of a checkpoint.
+    shutil.copytree(corpus[0].parent / "run" / "data", tmp_path / "run" / "data")
     inject = (
         "-f",
         "-o",

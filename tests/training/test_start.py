@@ -1,4 +1,4 @@
-"""`transduce train RUN ... --from MODEL` as people type it, and what a machine computes with."""
+"""`transduce train RUN ... --from MODEL` as users type it, and the choice of the precision."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +21,7 @@ Write = Callable[..., tuple[Path, Path]]
 GENTLE = ("--set", "train.learning_rate=1e-9", *SHORT)
 
 
-def test_a_model_trained_further_begins_with_its_weights_and_keeps_its_pieces(
+def test_fine_tuning_starts_from_the_weights_and_keeps_the_vocabulary(
     transduce: Run, write_corpus: Write, tmp_path: Path
 ) -> None:
     source, target = write_corpus(60)
@@ -50,7 +50,7 @@ def test_a_model_trained_further_begins_with_its_weights_and_keeps_its_pieces(
     assert f"{BUILTIN} is no longer given (from)" in err
 
 
-def test_what_a_model_to_start_from_cannot_follow_is_refused(
+def test_settings_that_conflict_with_the_start_model_are_refused(
     transduce: Run, write_corpus: Write, tmp_path: Path
 ) -> None:
     source, target = write_corpus(60)
@@ -83,7 +83,7 @@ def test_what_a_model_to_start_from_cannot_follow_is_refused(
         assert not (tmp_path / "x").exists()
 
 
-def test_a_language_model_is_trained_further(
+def test_a_language_model_can_be_fine_tuned(
     transduce: Run, write_corpus: Write, tmp_path: Path
 ) -> None:
     text, other = write_corpus(300)
@@ -107,20 +107,20 @@ def test_a_language_model_is_trained_further(
         torch.testing.assert_close(weights_of(second.model)[name], weight, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("has_it", [True, False])
-def test_bfloat16_is_taken_where_the_processor_has_it_and_said(
-    has_it: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_supported", [True, False])
+def test_bfloat16_is_chosen_and_logged_if_the_processor_supports_it(
+    is_supported: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choices, "has_bfloat16", lambda device: has_it)
+    monkeypatch.setattr(choices, "has_bfloat16", lambda device: is_supported)
     said: list[str] = []
     found = choose_precision(resolve({}), said.append).train
-    assert found.precision == ("bfloat16" if has_it else "float32")
-    assert any("bfloat16" in line for line in said) == has_it
+    assert found.precision == ("bfloat16" if is_supported else "float32")
+    assert any("bfloat16" in line for line in said) == is_supported
     with autocast(found, torch.device("cpu")):
         product = torch.ones(2, 3) @ torch.ones(3, 2)
-    assert product.dtype == (torch.bfloat16 if has_it else torch.float32)
-    asked = resolve({"train": {"precision": "float32"}})
-    assert choose_precision(asked, said.append) is asked
+    assert product.dtype == (torch.bfloat16 if is_supported else torch.float32)
+    requested = resolve({"train": {"precision": "float32"}})
+    assert choose_precision(requested, said.append) is requested
 
 
 def test_a_language_model_cannot_stop_on_bleu(
@@ -133,7 +133,4 @@ def test_a_language_model_cannot_stop_on_bleu(
     assert (
         code,
         "train.better_by is 'bleu', but a language model is validated by its loss" in err,
-    ) == (
-        78,
-        True,
-    )
+    ) == (78, True)

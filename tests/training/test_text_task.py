@@ -29,7 +29,7 @@ def corpus(tmp_path: Path) -> Path:
     return path
 
 
-def test_from_a_text_to_a_language_model_that_writes(
+def test_from_a_text_to_a_language_model_that_generates(
     transduce: Run, corpus: Path, tmp_path: Path
 ) -> None:
     train = ("train", tmp_path / "lm", "--text", corpus, *TINY, *SHORT, *CHARACTERS)
@@ -67,7 +67,7 @@ def test_from_a_text_to_a_language_model_that_writes(
 
 
 @pytest.mark.parametrize("kind", ["bpe", "byte"])
-def test_every_kind_of_vocabulary_trains_and_writes(
+def test_every_kind_of_vocabulary_trains_and_generates(
     transduce: Run, corpus: Path, tmp_path: Path, kind: str
 ) -> None:
     settings = (*CHARACTERS, "--set", f"text.kind={kind}")

@@ -2,7 +2,7 @@ from transduce.text.corpus import Pair
 from transduce.training.validation import count_words, find_worst
 
 
-def test_the_worst_translations_come_first_and_right_ones_not_at_all() -> None:
+def test_the_worst_translations_come_first_and_exact_matches_are_omitted() -> None:
     pairs = [Pair("one", "eins"), Pair("two", "zwei"), Pair("three", "drei")]
     found = find_worst(pairs, ["eins", "zwie", "xyz"])
     assert [each.source for each in found] == ["three", "two"]

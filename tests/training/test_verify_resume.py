@@ -1,4 +1,4 @@
-"""`transduce train RUN ... --verify-resume` as people type it."""
+"""`transduce train RUN ... --verify-resume` as users type it."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def run(*arguments: str) -> tuple[int, str]:
     return finish(subprocess.Popen(arguments, stderr=subprocess.PIPE))
 
 
-def test_killed_twice_the_weights_are_the_same_and_nothing_is_left(
+def test_a_run_killed_twice_has_the_same_weights_and_leaves_no_files(
     write_corpus: Callable[..., Corpus],
 ) -> None:
     files = write_corpus(300)
@@ -49,7 +49,7 @@ def test_killed_twice_the_weights_are_the_same_and_nothing_is_left(
     assert {path.name for path in folder.iterdir()} == {path.name for path in files}
 
 
-def test_other_weights_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_different_weights_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def train_until(moment: Path, folder: Path, run: Path, arguments: list[str]) -> None:
         (folder / "data").mkdir(parents=True, exist_ok=True)
         if moment.name == "model":
@@ -64,7 +64,7 @@ def test_other_weights_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not list(tmp_path.iterdir())
 
 
-def test_a_training_that_was_too_fast_to_be_killed_proves_nothing(
+def test_a_training_too_fast_to_be_killed_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def train_until(moment: Path, folder: Path, run: Path, arguments: list[str]) -> None:
@@ -79,7 +79,9 @@ def test_a_training_that_was_too_fast_to_be_killed_proves_nothing(
         verify.verify_resume(tmp_path / "run", [str(tmp_path / "run")], lambda text: None)
 
 
-def test_what_train_refuses_is_refused_with_its_code(write_corpus: Callable[..., Corpus]) -> None:
+def test_errors_of_train_keep_their_message_and_exit_code(
+    write_corpus: Callable[..., Corpus],
+) -> None:
     source, _ = files = write_corpus(300)
     code, err = run(*command(source.parent / "run", (source, source.parent / "missing")))
     assert (code, err.splitlines()[-1]) == (
@@ -90,5 +92,6 @@ def test_what_train_refuses_is_refused_with_its_code(write_corpus: Callable[...,
     code, err = run(*command(source.parent / "run", files))
     assert (code, err.strip()) == (
         73,
-        f"transduce: error: {source.parent / 'run.verify'} exists already (from another check?); remove it",
+        f"transduce: error: {source.parent / 'run.verify'} already exists "
+        "(from another check?); remove it",
     )

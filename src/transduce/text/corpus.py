@@ -256,8 +256,8 @@ def parse_json_line(
     for name in names:
         if errors == "strict" and (surrogate := LONE_SURROGATE.search(row[name])):
             raise DataError(
-                f"{place}: {name!r} has a lone surrogate (U+{ord(surrogate[0]):04X}), which is not a "
-                "character; drop such lines with transduce doctor --write"
+                f"{place}: {name!r} has a lone surrogate (U+{ord(surrogate[0]):04X}), "
+                "which is not a character; drop such lines with transduce doctor --write"
             )
     return Pair(join_lines(row[names[0]]), join_lines(row[names[1]]))
 

@@ -119,7 +119,7 @@ def _spread(differences: Floats) -> float:
 
 
 def _costs(differences: Floats, spreads: Spreads) -> Floats:
-    """Return the negative log-likelihood of each line in a mixture of aligned lines and outliers."""
+    """Return the negative log-likelihood of each line: a mixture of aligned lines and outliers."""
     spread, unrelated_spread = spreads
     squares = np.square(np.nan_to_num(differences, nan=unrelated_spread))
     aligned = (1 - OUTLIER_SHARE) / spread * np.exp(-0.5 / spread**2 * squares)
