@@ -2,9 +2,9 @@
 
     python bench/data.py --data DIR [--pairs 10000000] [--only encode|memory|loader|padding|drift]
 
-DIR holds Multi30k (train.en.gz, train.de.gz): for padding and drift. The large corpus is generated:
-two sentences of the built-in grammar a line. A JSON line per measurement and one per bar. The whole
-takes about 20 minutes on two cores.
+DIR holds Multi30k (train.en.gz, train.de.gz), for padding and drift. The large corpus is generated
+with two sentences of the built-in grammar per line. Prints a JSON line per measurement and one per
+bar. Takes about 20 minutes on two cores.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def bar(name: str, value: float, target: float, *, at_most: bool = False) -> Non
 
 
 def write_corpus(folder: Path, n_pairs: int) -> tuple[Path, Path]:
-    """Pairs of two sentences each, all different for as long as the combinations last."""
+    """Write pairs of two sentences each. All are different until the combinations run out."""
     from transduce.grammar import generate
 
     some = list(generate("en-it", 20_000, seed=1))
@@ -52,7 +52,7 @@ def write_corpus(folder: Path, n_pairs: int) -> tuple[Path, Path]:
     return paths
 
 
-# Each of these runs in a process of its own, which prints what it measured.
+# Each of these functions runs in a separate process, which prints the measurements.
 
 
 def prepare(source: str | Path, target: str | Path, folder: Path, log: Any) -> Any:
@@ -70,19 +70,19 @@ def prepare(source: str | Path, target: str | Path, folder: Path, log: Any) -> A
 
 
 def run_prepare(source: str, target: str, folder: str) -> dict[str, Any]:
-    """The whole preparation, as `train` does it."""
-    import torch  # noqa: F401  # the interpreter that training has
+    """Measure the whole preparation, as `train` does it."""
+    import torch  # noqa: F401  # memory is measured with torch loaded, as in training
 
     marks: list[tuple[str, float]] = []
     started = time.perf_counter()
-    ready(time.perf_counter())
+    ready()
     prepared = prepare(
         source, target, Path(folder), lambda line: marks.append((line, time.perf_counter()))
     )
     encoding = next(when for line, when in marks if line.startswith("encoding"))
     encoded = next(when for line, when in marks if line.startswith("corpus"))
     manifest = json.loads((Path(folder) / "manifest.json").read_text())
-    tokens = sum(len_of(folder, part) for part in range(len(manifest["parts"])))
+    tokens = sum(count_tokens(folder, part) for part in range(len(manifest["parts"])))
     return {
         "pairs": prepared.n_pairs,
         "tokens": tokens,
@@ -92,7 +92,8 @@ def run_prepare(source: str, target: str, folder: str) -> dict[str, Any]:
     }
 
 
-def len_of(folder: str, part: int) -> int:
+def count_tokens(folder: str, part: int) -> int:
+    """Return the number of tokens of a part."""
     import numpy as np
 
     return sum(
@@ -102,7 +103,7 @@ def len_of(folder: str, part: int) -> int:
 
 
 def run_bare(source: str, target: str, model: str) -> dict[str, Any]:
-    """SentencePiece's `encode` and nothing else, on lines that are in memory already."""
+    """Measure SentencePiece's `encode` alone, on lines in memory."""
     import sentencepiece
 
     processor = sentencepiece.SentencePieceProcessor(model_file=model, num_threads=1)
@@ -111,7 +112,7 @@ def run_bare(source: str, target: str, model: str) -> dict[str, Any]:
         for path in (source, target)
         for line in Path(path).read_text(encoding="utf-8").split("\n")[:-1]
     ]
-    ready(0.0)
+    ready()
     started = time.perf_counter()
     n = 0
     for i in range(0, len(lines), 50_000):
@@ -120,15 +121,15 @@ def run_bare(source: str, target: str, model: str) -> dict[str, Any]:
 
 
 def run_epoch(folder: str) -> dict[str, Any]:
-    """Every batch of an epoch."""
-    import torch  # noqa: F401
+    """Measure reading every batch of an epoch."""
+    import torch  # noqa: F401  # memory is measured with torch loaded, as in training
 
     from transduce.data.order import Position, stream
     from transduce.data.pairs import EncodedPairs
     from transduce.data.shards import open_shards
 
     examples = EncodedPairs(open_shards(Path(folder)))
-    ready(0.0)
+    ready()
     started, n = time.perf_counter(), 0
     for _, after in stream(examples, BATCH_TOKENS, 1, Position()):
         n += 1
@@ -138,7 +139,7 @@ def run_epoch(folder: str) -> dict[str, Any]:
 
 
 def run_tiny(folder: str) -> dict[str, Any]:
-    """Steps of the tiny model on the same batches."""
+    """Measure steps of the tiny model on the same batches."""
     import torch
 
     from transduce.config import ModelConfig, TrainConfig
@@ -159,7 +160,7 @@ def run_tiny(folder: str) -> dict[str, Any]:
         make_optimizer(model),
         stream(EncodedPairs(open_shards(Path(folder))), BATCH_TOKENS, 1, Position()),
     )
-    ready(0.0)
+    ready()
     seconds = []
     for _ in range(13):
         started = time.perf_counter()
@@ -176,13 +177,13 @@ RUNS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
-def ready(_: float) -> None:
-    """Tell the parent that everything is imported: from here on memory counts."""
+def ready() -> None:
+    """Tell the parent that everything is imported, and that memory is measured from now on."""
     print("ready", flush=True)
 
 
 def anonymous_memory(root: int) -> int:
-    """RssAnon of a process and all its children, in bytes."""
+    """Return the anonymous memory (RssAnon) of a process and all its children, in bytes."""
     total, queue = 0, [root]
     while queue:
         pid = queue.pop()
@@ -205,7 +206,10 @@ def anonymous_memory(root: int) -> int:
 
 
 def child(name: str, *arguments: object) -> dict[str, Any]:
-    """Run a measurement in a process of its own; adds the peak of its anonymous memory above its start."""
+    """Run a measurement in a separate process.
+
+    The result includes the peak of its anonymous memory above that at the start.
+    """
     process = subprocess.Popen(
         [sys.executable, __file__, "--run", name, *map(str, arguments)],
         stdout=subprocess.PIPE,
@@ -232,7 +236,7 @@ def child(name: str, *arguments: object) -> dict[str, Any]:
 
 
 def measure_large(folder: Path, n_pairs: int, only: str | None) -> None:
-    """Preparation and epochs of a small and a large corpus."""
+    """Measure preparation and epochs of a small and a large corpus."""
     prepared: dict[int, dict[str, Any]] = {}
     for n in dict.fromkeys((min(SMALL, n_pairs), n_pairs)):
         files = write_corpus(folder, n)
@@ -272,7 +276,7 @@ def measure_large(folder: Path, n_pairs: int, only: str | None) -> None:
 
 
 def bare_speed(files: tuple[Path, Path], model: Path) -> float:
-    """Tokens a second of one bare process for each core, side by side."""
+    """Return the total tokens per second of one bare process per core, run in parallel."""
     speeds: list[float] = []
     n = len(os.sched_getaffinity(0))
     threads = [
@@ -289,7 +293,7 @@ def bare_speed(files: tuple[Path, Path], model: Path) -> float:
 
 
 def measure_padding(data: Path, folder: Path) -> None:
-    """Padding of an epoch of Multi30k at 4096 tokens, both sides."""
+    """Measure the padding of an epoch of Multi30k with batches of 4096 tokens, on both sides."""
     from transduce.data.order import Position, stream
     from transduce.text.vocabulary import PAD
     from transduce.training.batches import open_examples
@@ -310,7 +314,7 @@ def measure_padding(data: Path, folder: Path) -> None:
 
 
 def measure_drift(data: Path) -> None:
-    """One line of the source deleted: how far from it the doctor points."""
+    """Delete one line of the source and measure how far from it a drift is reported."""
     from transduce.text.drift import likely_drift
 
     sides = [

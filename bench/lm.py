@@ -1,9 +1,10 @@
-"""Language-model training: ours beside a plain PyTorch loop as nanoGPT writes it, the same shape and batch, interleaved.
+"""Language-model training: ours compared with a plain PyTorch loop in the style of nanoGPT.
 
-    python bench/lm.py --data DIR        DIR holds tinyshakespeare.txt; without it a generated text is used
+    python bench/lm.py --data DIR
 
-Each round is a fresh process for each side, so that settings of one cannot help the other. A JSON
-line per measurement; the bar is the median of the rounds' ratios.
+DIR holds tinyshakespeare.txt; without it a generated text is used. Both sides have the same shape
+and batch size. In each round each side runs in a new process, so that settings of one cannot affect
+the other. Prints a JSON line per measurement; the bar is the median of the rounds' ratios.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import time
 from pathlib import Path
 
 LAYERS, HEADS, WIDTH, WINDOW, BATCH = 4, 4, 128, 64, 12
-WARM, TARGET = 20, 1.3
+WARMUP_STEPS, TARGET = 20, 1.3
 
 
 def read(data: Path | None) -> str:
@@ -28,7 +29,7 @@ def read(data: Path | None) -> str:
 
 
 def measure_ours(text: str, steps: int) -> float:
-    """Tokens a second of our loop: window_stream, LanguageModel, update."""
+    """Return the tokens per second of our loop: window_stream, LanguageModel, update."""
     import os
 
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # as the command line does
@@ -59,15 +60,18 @@ def measure_ours(text: str, steps: int) -> float:
     model = LanguageModel(config).train()
     optimizer, train = make_optimizer(model), TrainConfig(label_smoothing=0.0)
     batches = window_stream(encode_text([text], vocabulary), WINDOW, BATCH * WINDOW, 1, Position())
-    for step in range(WARM + steps):
-        if step == WARM:
+    for step in range(WARMUP_STEPS + steps):
+        if step == WARMUP_STEPS:
             started = time.perf_counter()
         update(model, optimizer, [next(batches)[0]], 1e-3, train)
     return steps * BATCH * WINDOW / (time.perf_counter() - started)
 
 
 def measure_plain(text: str, steps: int) -> float:
-    """Tokens a second of the loop everybody writes first: character table, random windows, one fused q-k-v map, GELU, AdamW."""
+    """Return the tokens per second of a plain loop.
+
+    It has a character table, random windows, a fused q-k-v projection, GELU and AdamW.
+    """
     import numpy as np
     import torch
     from torch import nn
@@ -105,18 +109,18 @@ def measure_plain(text: str, steps: int) -> float:
     class Plain(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.pieces, self.positions = (
+            self.embedding, self.positions = (
                 nn.Embedding(len(characters), WIDTH),
                 nn.Embedding(WINDOW, WIDTH),
             )
             self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
             self.norm = nn.LayerNorm(WIDTH, bias=False)
             self.head = nn.Linear(WIDTH, len(characters), bias=False)
-            self.head.weight = self.pieces.weight
+            self.head.weight = self.embedding.weight
 
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             hidden = self.norm(
-                self.blocks(self.pieces(x) + self.positions(torch.arange(x.shape[1])))
+                self.blocks(self.embedding(x) + self.positions(torch.arange(x.shape[1])))
             )
             return F.cross_entropy(self.head(hidden).view(-1, len(characters)), y.view(-1))
 
@@ -125,8 +129,8 @@ def measure_plain(text: str, steps: int) -> float:
     others = [parameter for parameter in model.parameters() if parameter.dim() < 2]
     groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99))
-    for step in range(WARM + steps):
-        if step == WARM:
+    for step in range(WARMUP_STEPS + steps):
+        if step == WARMUP_STEPS:
             started = time.perf_counter()
         places = torch.randint(len(ids) - WINDOW, (BATCH,)).tolist()
         x = torch.stack([torch.from_numpy(ids[i : i + WINDOW].astype(np.int64)) for i in places])
@@ -147,7 +151,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--only", choices=["train"], help="there is one part")
+    parser.add_argument("--only", choices=["train"], help="the only part")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--side", choices=["ours", "plain"], help=argparse.SUPPRESS)

@@ -1,14 +1,17 @@
-"""Training a translator: ours beside torch.nn.Transformer and Hugging Face Marian, the same batches of Multi30k, interleaved.
+"""Training a translator: ours compared with torch.nn.Transformer and Hugging Face Marian.
 
     python bench/train.py --data DIR [--only tiny|small|base] [--rounds 5]
 
-DIR holds train.en.gz and train.de.gz; without it generated pairs are used. Every side is a process
-of its own that makes one step when it is told to, so all of them meet the same noise, step by step.
-A peer *as it comes* is the library with its defaults and torch.optim.Adam; *tuned* it has glibc
-told to keep its memory, fused Adam and, where the processor multiplies in bfloat16, autocast. Ours
-runs as one process, as one of a single thread, and as two of a single thread each, which take a
-batch each and add their gradients: `train --processes 2`. A JSON line per measurement and one per
-bar.
+DIR holds train.en.gz and train.de.gz of Multi30k; without it generated pairs are used. Every side
+trains on the same batches. Each is a separate process that makes one step on request, in turn with
+the others, so that noise affects all sides alike.
+
+A peer *as it comes* is the library with its defaults and torch.optim.Adam. *Tuned* means that glibc
+keeps freed memory, Adam is fused, and autocast is used if the processor supports bfloat16. Ours
+runs as one process, as one single-threaded process, and as two single-threaded processes that take
+a batch each and add their gradients (`train --processes 2`).
+
+Prints a JSON line per measurement and one per bar.
 """
 
 import argparse
@@ -26,13 +29,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-BATCH_TOKENS, PIECES, SMOOTHING = 4096, 8000, 0.1
-STEPS = {"tiny": 4, "small": 3, "base": 2}  # of a round
-BARS = {
-    "tiny": (3.0, 1.3),
-    "small": (2.2, 1.2),
-    "base": (1.8, 1.1),
-}  # against peers as they come, against the best tuned
+BATCH_TOKENS, VOCAB_SIZE, SMOOTHING = 4096, 8000, 0.1
+STEPS = {"tiny": 4, "small": 3, "base": 2}  # steps per round
+# Targets of the ratio to the faster peer as it comes, and to the best tuned peer.
+BARS = {"tiny": (3.0, 1.3), "small": (2.2, 1.2), "base": (1.8, 1.1)}
 SINGLE, TWO = "ours, 1 thread", "ours, 2 processes"
 PEERS = ("torch", "marian eager", "marian sdpa")
 Step = Callable[[int], None]
@@ -48,7 +48,7 @@ def bar(name: str, value: float, target: float, *, at_most: bool = False) -> Non
 
 
 def make_batches(data: Path | None, path: Path) -> None:
-    """Some batches of the corpus, as ids: what every side trains on."""
+    """Write some batches of the corpus as ids, on which every side trains."""
     from transduce.data.batch import encode_pairs
     from transduce.data.order import ExampleList, Position, batches_of_examples
     from transduce.grammar import generate
@@ -65,7 +65,10 @@ def make_batches(data: Path | None, path: Path) -> None:
         sides = [text.split("\n")[:-1] for text in texts]
         pairs = [Pair(*pair) for pair in zip(*sides, strict=True)]
     vocabulary = learn_vocabulary(
-        [text for pair in pairs for text in (pair.source, pair.target)], "bpe", PIECES, exact=False
+        [text for pair in pairs for text in (pair.source, pair.target)],
+        "bpe",
+        VOCAB_SIZE,
+        exact=False,
     )
     examples = ExampleList(encode_pairs(pairs, vocabulary, vocabulary))
     found = batches_of_examples(examples, BATCH_TOKENS, 1, Position())
@@ -80,7 +83,7 @@ def read_batches(path: Path) -> tuple[int, list[Any]]:
 
     from transduce.data.batch import Example, collate
 
-    size, batches = pickle.loads(path.read_bytes())  # written by ourselves a moment ago
+    size, batches = pickle.loads(path.read_bytes())  # written by `make_batches`
     rows = [
         [Example(np.array(source), np.array(target)) for source, target in batch]
         for batch in batches
@@ -88,11 +91,11 @@ def read_batches(path: Path) -> tuple[int, list[Any]]:
     return size, [collate(batch) for batch in rows]
 
 
-# The sides. Each gives a function that makes one step.
+# The sides. Each function returns a function that makes one step.
 
 
 def ours(shape: Any, size: int, batches: list[Any]) -> Step:
-    """As `train` does it; with several processes the second takes the batch after the one it is told."""
+    """Return the step of `train`; of two processes the second uses the next batch."""
     from transduce.config import ModelConfig, TrainConfig
     from transduce.hardware import keep_freed_memory
     from transduce.model import Transformer
@@ -124,7 +127,7 @@ def ours(shape: Any, size: int, batches: list[Any]) -> Step:
 def tuned_step(
     model: Any, loss_of: Callable[[Any], Any], batches: list[Any], is_tuned: bool
 ) -> Step:
-    """The loop around a peer."""
+    """Return the step of a peer, with its loss function."""
     import contextlib
 
     import torch
@@ -166,7 +169,7 @@ def torch_transformer(shape: Any, size: int, batches: list[Any], is_tuned: bool)
     class Peer(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.pieces, self.dropout = (
+            self.embedding, self.dropout = (
                 nn.Embedding(size, width, padding_idx=0),
                 nn.Dropout(shape["dropout"]),
             )
@@ -180,11 +183,11 @@ def torch_transformer(shape: Any, size: int, batches: list[Any], is_tuned: bool)
                 batch_first=True,
             )
             self.head = nn.Linear(width, size, bias=False)
-            self.head.weight = self.pieces.weight
+            self.head.weight = self.embedding.weight
 
         def embed(self, ids: torch.Tensor) -> torch.Tensor:
             return self.dropout(
-                self.pieces(ids) * width**0.5 + sinusoids(0, ids.shape[1], width, ids.device)
+                self.embedding(ids) * width**0.5 + sinusoids(0, ids.shape[1], width, ids.device)
             )
 
         def forward(self, batch: Any) -> torch.Tensor:
@@ -244,7 +247,7 @@ def marian(shape: Any, size: int, batches: list[Any], is_tuned: bool, attention:
 
 
 def has_bfloat16() -> bool:
-    """Whether the processor multiplies in bfloat16."""
+    """Return whether the processor supports matrix products in bfloat16."""
     import torch
 
     from transduce import hardware
@@ -253,7 +256,10 @@ def has_bfloat16() -> bool:
 
 
 def serve(side: str, shape_name: str, path: Path) -> None:
-    """One side: make the step of each number that comes, say how many seconds it took; at the end the memory."""
+    """Run one side: for each batch number on stdin make a step.
+
+    Print its seconds and the peak memory in MB.
+    """
     if side.startswith("ours"):
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # as the command line does
     import torch
@@ -278,7 +284,7 @@ def serve(side: str, shape_name: str, path: Path) -> None:
 
 
 class Side:
-    """One process or two that make steps when told."""
+    """One or two processes that make steps on request."""
 
     def __init__(self, name: str, shape: str, path: Path) -> None:
         self.name, self.memory = name, 0
@@ -317,7 +323,7 @@ class Side:
         ]
 
     def step(self, number: int) -> float:
-        """The seconds of a step: of the slower process."""
+        """Make a step and return its seconds, those of the slower process."""
         for process in self._processes:
             assert process.stdin is not None
             process.stdin.write(f"{number}\n")
@@ -337,7 +343,10 @@ class Side:
 
 
 def products_peak() -> float:
-    """Floating-point operations a second of large matrix products, the best precision of the processor: what no step can exceed."""
+    """Return the floating-point operations per second of large matrix products.
+
+    In the fastest precision of the processor, no training step can exceed them.
+    """
     import torch
 
     n = 2048
@@ -351,7 +360,10 @@ def products_peak() -> float:
 
 
 def products_of(shape_name: str, path: Path, numbers: list[int]) -> float:
-    """Floating-point operations of the matrix products of one of our steps, forward and backward, the mean of some batches."""
+    """Return the floating-point operations of the matrix products of one of our steps.
+
+    Forward and backward are included; the result is the mean over some batches.
+    """
     from torch.utils.flop_counter import FlopCounterMode
 
     from transduce.presets import preset
@@ -365,15 +377,16 @@ def products_of(shape_name: str, path: Path, numbers: list[int]) -> float:
 
 
 def compare(shape: str, path: Path, rounds: int) -> None:
-    """All sides of a shape, one step each in turn."""
+    """Measure all sides on a shape and print the results and bars."""
     _, batches = read_batches(path)
     names = ["ours", SINGLE, TWO, *PEERS, *(f"{peer} tuned" for peer in PEERS)]
     n = STEPS[shape]
     rates: dict[str, list[float]] = {name: [] for name in names}
     memory: dict[str, int] = {}
-    # All sides at once, a step each in turn; those of a large shape would not fit into memory, so
-    # one after the other, each round.
-    for group in [[name] for name in names] * rounds if shape == "base" else [names]:
+    # All sides run at once and make steps in turn. With the largest shape they do not fit into
+    # memory together, so they run one after the other in each round.
+    groups = [[name] for name in names] * rounds if shape == "base" else [names]
+    for group in groups:
         sides = [Side(name, shape, path) for name in group]
         for side in sides:
             side.step(0)
@@ -396,7 +409,7 @@ def compare(shape: str, path: Path, rounds: int) -> None:
         show(shape=shape, side=name, tokens_per_second=round(speed), peak_memory_mb=memory[name])
 
     def ratio(mine: str, other: str) -> float:
-        """The median over rounds of one side against another."""
+        """Return the median over the rounds of the ratio of two sides."""
         return statistics.median(a / b for a, b in zip(rates[mine], rates[other], strict=True))
 
     def fastest(some: list[str]) -> str:

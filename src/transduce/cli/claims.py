@@ -68,7 +68,7 @@ def select_claims(names: Sequence[str], *, fast: bool, every: bool) -> "list[Cla
         if name not in registry:
             raise UsageError(f"no claim {name!r}; {nearest(name, registry)}")
     if sum([bool(names), fast, every]) > 1:
-        raise UsageError("expected names of claims, --fast or --all, not several of them")
+        raise UsageError("names of claims, --fast and --all exclude each other; give one of them")
     return [
         claim
         for claim in registry.values()
@@ -113,7 +113,10 @@ def _short_source(claim: "Claim") -> str:
 def run_claims(
     model: Path | None, selected: "Sequence[Claim]", *, html: Path | None, as_json: bool
 ) -> None:
-    """Run experiments and print their results. A refuted claim is a result, not an error."""
+    """Run experiments, print their results and write the page, if one is requested.
+
+    A refuted claim is a result, not an error.
+    """
     from transduce.claims.page import claims_page
 
     results = {}

@@ -38,7 +38,7 @@ def compare(
         Path | None, FileOption(help="Target side of the training text, used like --train-source.")
     ] = None,
     rare: Annotated[
-        int, Option(min=0, help="A word is rare if the training text has it at most this often.")
+        int, Option(min=0, help="A word is rare if the training text has it at most N times.")
     ] = 5,
     tokenize: Tokenizer = "13a",
     html: Annotated[
@@ -93,8 +93,8 @@ def compare(
 def parse_systems(arguments: Sequence[str]) -> dict[str, Path]:
     """Return the files and model folders by name, in order.
 
-    `first=out.txt` names the file; without a name it is called by its file name. An existing path
-    may contain an equals sign.
+    In `first=out.txt` the name is `first`; without an equals sign it is the file name. The path of
+    an existing file may contain equals signs.
     """
     systems: dict[str, Path] = {}
     for argument in arguments:

@@ -115,8 +115,9 @@ def run_doctor(
             raise DataError(f"nothing was written to {write}: {reason}")
         n_dropped = diagnosis.n_pairs - diagnosis.n_usable
         log(f"{write}: {diagnosis.n_usable:,} pairs kept, {n_dropped:,} dropped (dropped.jsonl)")
-    for files in diagnosis.unequal:
+    if diagnosis.unequal:
         raise DataError(
-            f"{files}; line n of one must be the translation of line n of the other: "
+            f"{diagnosis.unequal[0]}; "
+            "line n of one must be the translation of line n of the other: "
             "fix the alignment at the place shown"
         )

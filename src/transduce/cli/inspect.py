@@ -145,17 +145,19 @@ def _show_flags(found: Mapping[str, Any]) -> None:
     from transduce.decode.quality import explain_flag
 
     unseen, unknown = found.get("unseen", ()), found.get("unknown", ())
-    for is_found, kind in (
-        (unseen, "unseen_words"),
-        (unknown, "unknown_characters"),
-        (found.get("repeats"), "repetition"),
-    ):
-        if is_found:
-            warn(explain_flag(kind, unseen=unseen, unknown=unknown) or kind)
+    flags = []
+    if unseen:
+        flags.append("unseen_words")
+    if unknown:
+        flags.append("unknown_characters")
+    if found.get("repeats"):
+        flags.append("repetition")
+    for flag in flags:
+        warn(explain_flag(flag, unseen=unseen, unknown=unknown) or flag)
 
 
 def parse_edit(edit: str) -> Any:
-    """Parse the value of --edit."""
+    """Parse the JSON value of --edit."""
     try:
         return json.loads(edit)
     except ValueError as error:
@@ -165,7 +167,10 @@ def parse_edit(edit: str) -> Any:
 def page(
     found: "Trace", worker: "Translator | Generator", model: Path | None, with_model: bool
 ) -> str:
-    """Return the page with the training film and either the model or branches."""
+    """Return the interactive page, with the film of the training if there is one.
+
+    With the model the page can compute other texts and edits; otherwise it has a few prepared ones.
+    """
     from transduce.inspection.branches import make_branches
     from transduce.inspection.page_export import export_html
     from transduce.inspection.page_model import pack_model

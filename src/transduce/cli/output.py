@@ -56,11 +56,11 @@ def stderr_console() -> Console:
 
 
 def prepare_streams() -> None:
-    """Make the standard streams safe: all open, UTF-8 on stdout, no failure if stderr is gone."""
+    """Make the standard streams safe: all open, UTF-8 on stdout, no errors from a closed stderr."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            # The caller closed the stream (`>&-`). Without a replacement the next file that is
-            # opened would get its number, and receive what is meant for the stream.
+            # The caller closed the stream (`>&-`). Without a replacement, the next file that is
+            # opened would get its file descriptor and receive the output of the stream.
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  stays open
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -93,7 +93,7 @@ def end_on_closed_pipe() -> None:
 
 
 def ignore_closed_pipe() -> None:
-    """Report a closed pipe as an error. Needed when worker processes are at the other end."""
+    """Turn writes to a closed pipe into errors, as commands with worker processes need."""
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
@@ -112,7 +112,7 @@ def check_can_create(path: Path) -> None:
     if path.is_dir():
         raise OutputError(f"{path} is a folder; expected the name of a file to write")
     if not path.parent.is_dir():
-        raise OutputError(f"cannot create {path}: no folder {path.parent}")
+        raise OutputError(f"cannot create {path}: no folder {path.parent}; create it first")
 
 
 def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path | None]) -> None:

@@ -91,7 +91,8 @@ def train(
     """
     has_pairs = bool(source or target or pairs)
     has_validation = bool(valid_source or valid_target or valid_pairs)
-    if bool(text) == has_pairs or (text and has_validation):
+    is_ambiguous = text and (has_pairs or has_validation)
+    if is_ambiguous or not (text or has_pairs):
         raise UsageError(
             "expected either --source and --target (or --pairs) for a translator, "
             "or --text for a language model"

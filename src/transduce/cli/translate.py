@@ -154,11 +154,12 @@ def translate(
     translator = load_translator(
         *model or (), engine=engine, precision=precision, n_threads=threads, log=note
     )
+    sampling = Sampling(**given) if sample else None  # type: ignore[arg-type]  # types match
     options = TranslateOptions(
         translator.settings(beam, alpha, length_penalty, max_length),
         n_best=n_best,
         alternatives=alternatives,
-        sampling=Sampling(**given) if sample else None,  # type: ignore[arg-type]  # each is of its own type
+        sampling=sampling,
         no_repeat=no_repeat_ngram,
         forbid=tuple(read_phrases(forbid)) if forbid is not None else (),
         prefix=prefix,
@@ -196,7 +197,7 @@ def translate_stdin(
     from transduce.text.line_stream import LineReader
 
     chosen, reason = translator.engine(options)
-    note(f"engine: {chosen}" + (f" ({reason})" if reason is not None else ""))
+    note(f"engine: {chosen}" if reason is None else f"engine: {chosen} ({reason})")
     options = replace(options, details=any(form.needs_details for form, _ in outputs))
     for translations in translate_stream(translator, options, LineReader(sys.stdin.buffer, warn)):
         first = counts.n_lines + 1
@@ -220,7 +221,7 @@ class QualityCounts:
         self._start = self._last_progress = time.monotonic()
 
     def add(self, translation: "Translation") -> None:
-        """Count the next line and show what is doubtful about it."""
+        """Count the flags and notes of the next line, and show them."""
         self.n_lines += 1
         if translation.flags:
             self.n_flagged += 1

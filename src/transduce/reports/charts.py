@@ -9,9 +9,9 @@ from transduce.reports.html import Html, element, escape, join
 # Size of a chart, and the margins for its labels, in units of the SVG.
 WIDTH, HEIGHT = 480, 200
 LEFT, RIGHT, TOP, BOTTOM = 44, 8, 8, 22
-DIGIT_WIDTH = 7  # about
+DIGIT_WIDTH = 7  # approximate width of a digit
 COLORS = ("one", "two", "three", "four")  # classes of html.css
-BAR_SHARE = 0.86  # of the room of a label that its bars take
+BAR_SHARE = 0.86  # share of the width of a group that its bars take; the rest is a gap
 
 Marks = Sequence[tuple[float, str]]  # labels below a chart: position and text
 
@@ -33,9 +33,9 @@ def bar_chart(
 ) -> Html:
     """Draw up to four series as groups of bars, one group per label.
 
-    `marks` labels the axis; positions are indices of `labels`. By default about eight labels are
-    shown. The last `n_pale` groups are paler. A bar too low to be seen has its value written above
-    it, if there is room.
+    `marks` are the labels of the axis, at indices of `labels`; by default about eight labels are
+    shown. The last `n_pale` groups are paler. A bar too low to be seen gets its value as text, if
+    there is room.
     """
     ticks = _ticks(0, max((value for each in series for value in each.values), default=0) or 1)
     group_width = (WIDTH - LEFT) / max(len(labels), 1)

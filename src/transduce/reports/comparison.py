@@ -26,7 +26,7 @@ TAGS = {"same": "span", "missing": "del", "extra": "ins"}
 
 
 class MarkedWords(NamedTuple):
-    """Words of a translation, or words of the reference it lacks, and the space before them."""
+    """Words of a translation, or missing words of its reference, and the space before them."""
 
     kind: Literal["same", "missing", "extra"]
     space: str
@@ -43,20 +43,20 @@ class Ranking(NamedTuple):
 
 def mark_differences(hypothesis: str, reference: str) -> list[MarkedWords]:
     """Compare a translation with its reference word by word."""
-    right, found = list(WORD.finditer(reference)), list(WORD.finditer(hypothesis))
+    expected, found = list(WORD.finditer(reference)), list(WORD.finditer(hypothesis))
     matcher = SequenceMatcher(
-        None, [word[0] for word in right], [word[0] for word in found], autojunk=False
+        None, [word[0] for word in expected], [word[0] for word in found], autojunk=False
     )
     marked: list[MarkedWords] = []
     for operation, i, i_end, j, j_end in matcher.get_opcodes():
         if operation in ("delete", "replace"):
-            space = _space_before(reference, right, i)
-            marked.append(MarkedWords("missing", space, _text(reference, right, i, i_end)))
+            space = _space_before(reference, expected, i)
+            marked.append(MarkedWords("missing", space, _text(reference, expected, i, i_end)))
         if operation != "delete":
             space = _space_before(hypothesis, found, j)
             if not space and marked and marked[-1].kind == "missing":
                 # Missing words are shown before these; keep the two apart.
-                space = " " if operation == "replace" else _space_before(reference, right, i)
+                space = " " if operation == "replace" else _space_before(reference, expected, i)
             kind: Literal["same", "extra"] = "same" if operation == "equal" else "extra"
             marked.append(MarkedWords(kind, space, _text(hypothesis, found, j, j_end)))
     return marked
@@ -71,7 +71,7 @@ def _text(text: str, words: Sequence[re.Match[str]], i: int, end: int) -> str:
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """Return the page."""
+    """Return the page of a comparison."""
     return page("transduce compare", *_sections(comparison))
 
 
@@ -172,7 +172,7 @@ def _score_row(row: SystemScore) -> tuple[object, ...]:
 
 
 def _buckets(comparison: Comparison) -> Iterator[Html]:
-    """Charts of the baseline and the best other system, and a table of all."""
+    """Yield charts of the baseline and the best other system, and a table of all systems."""
     yield element("h2", "By kind of sentence")
     baseline, *others = comparison.systems
     bleu = _bleu(comparison)
@@ -204,7 +204,7 @@ def _bucket_row(bucket: Bucket, baseline: str) -> tuple[object, ...]:
 
 
 def rank_sentences(comparison: Comparison, baseline: str, other: str) -> Ranking:
-    """Sort the sentences by how much another system gains on the baseline, in chrF."""
+    """Sort the sentences by the gain in chrF of another system over the baseline."""
     pairs = zip(comparison.chrf[baseline], comparison.chrf[other], strict=True)
     gains = [after - before for before, after in pairs]
     order = sorted(range(len(gains)), key=lambda i: gains[i])

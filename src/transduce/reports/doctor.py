@@ -1,4 +1,4 @@
-"""The page of `transduce doctor --html`."""
+"""The page of `transduce doctor --html`: the report with charts."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ from transduce.reports.html import Html, details, element, join, page, table, ti
 
 N_LENGTH_BARS = 32
 BINS_PER_BAR = 5  # bins of the ratio histogram that are drawn as one bar
-SHOWN_BINS = 105  # on each side of ratio 1: up to eight times
+SHOWN_BINS = 105  # bins shown on each side of ratio 1, up to a ratio of 8
 
 
 def doctor_page(diagnosis: Diagnosis) -> str:

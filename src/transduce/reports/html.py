@@ -1,7 +1,7 @@
-"""HTML that every page shares: escaping, the page shell, tables. Pages load and run nothing.
+"""HTML that all pages share: escaping, the page itself, tables. Pages load and run nothing.
 
-Escaping is done here and only here: every function escapes what it is given unless it is `Html`.
-Text of a corpus can therefore never become markup.
+Escaping is done only here: every function escapes its arguments unless they are `Html`. So text of
+a corpus can never become markup.
 """
 
 import html

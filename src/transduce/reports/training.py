@@ -13,7 +13,7 @@ Rows = Sequence[Mapping[str, Any]]
 # Histogram of sentence lengths: classes of 0 to 4 words, 5 to 9, ..., 60 and more.
 WORDS_PER_CLASS, N_CLASSES = 5, 13
 STEP_NUMBERS = ("loss", "rate", "tokens_per_second")  # of a row about training steps
-MAX_POINTS = 400  # of a line; more would not be visible
+MAX_POINTS = 400  # points of a line; more would not be visible
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -61,7 +61,7 @@ def _sections(name: str, rows: Rows, facts: Mapping[str, object], settings: str)
     yield element("h2", "Curves, by step")
     yield element("div", *_charts(steps, validations), style="charts")
     if validations:
-        yield element("h2", "One text, as the model translates it")
+        yield element("h2", "Output for a sample text")
         yield element("p", validations[-1]["sample"][0], style="quiet")
         shown = [
             (row["step"], f"{row['valid_loss']:.3f}", row["sample"][1])
