@@ -123,7 +123,7 @@ def find_model(path: Path) -> Path:
     Raise MissingInputError if the path does not exist, ModelError if there is no model.
     """
     if not path.exists():
-        raise MissingInputError(f"no model folder {path}")
+        raise MissingInputError(f"no model folder {path}; check the path")
     if (path / CONFIG).is_file():
         return path
     if (path / "model" / CONFIG).is_file():

@@ -297,7 +297,7 @@ def _manner(
 
 
 def _transitive(rng: Random) -> Sentence:
-    """She does not buy the red car."""
+    """Draw a transitive clause: She does not buy the red car."""
     verb = rng.choice(_TRANSITIVE)
     is_asked = rng.random() < 0.15
     subject = _subject(rng, _SUBJECTS[verb], is_asked=is_asked)
@@ -312,7 +312,7 @@ def _transitive(rng: Random) -> Sentence:
 
 
 def _pronominal(rng: Random) -> Sentence:
-    """Do you love me?"""
+    """Draw a clause with an object pronoun: Do you love me?"""
     verb = rng.choice(_OF_PERSONS)
     is_asked = rng.random() < 0.15
     subject = _subject(rng, _SUBJECTS[verb], is_asked=is_asked, pronouns=0.7)
@@ -323,7 +323,7 @@ def _pronominal(rng: Random) -> Sentence:
 
 
 def _intransitive(rng: Random) -> Sentence:
-    """The girls went home."""
+    """Draw an intransitive clause: The girls went home."""
     verb = rng.choice(_INTRANSITIVE)
     is_asked = rng.random() < 0.15
     subject = _subject(rng, _SUBJECTS[verb], is_asked=is_asked)
@@ -339,7 +339,7 @@ def _intransitive(rng: Random) -> Sentence:
 
 
 def _possession(rng: Random) -> Sentence:
-    """They have three cats."""
+    """Draw a clause about possession: They have three cats."""
     is_asked = rng.random() < 0.2
     subject = _subject(rng, _SUBJECTS[lex.HAVE], is_asked=is_asked)
     object = _indefinite(rng, _OBJECTS[lex.HAVE])
@@ -351,7 +351,7 @@ def _possession(rng: Random) -> Sentence:
 
 
 def _description(rng: Random) -> Sentence:
-    """The houses are very old."""
+    """Draw a description: The houses are very old."""
     roll = rng.random()
     is_asked = roll < 0.3
     if rng.random() < 0.35:
@@ -391,7 +391,7 @@ def _being(
 
 
 def _feeling(rng: Random) -> Sentence:
-    """I am hungry."""
+    """Draw a clause about a feeling: I am hungry."""
     is_asked = rng.random() < 0.2
     subject = _subject(rng, _PEOPLE, is_asked=is_asked, pronouns=0.7)
     return _being(
@@ -404,7 +404,7 @@ def _feeling(rng: Random) -> Sentence:
 
 
 def _identity(rng: Random) -> Sentence:
-    """Your cat is a lovely cat; she is a good friend."""
+    """Draw a clause that equates two phrases: Your cat is a lovely cat; she is a good friend."""
     is_asked = rng.random() < 0.2
     if rng.random() < 0.5:
         noun = rng.choice(_COMPARABLE)
@@ -426,7 +426,7 @@ def _identity(rng: Random) -> Sentence:
 
 
 def _location(rng: Random) -> Sentence:
-    """Where is my dog? There is a book on the table."""
+    """Draw a clause about a place: Where is my dog? There is a book on the table."""
     roll = rng.random()
     if roll < 0.3:
         subject = _subject(rng, _LIVING + _PORTABLE, is_asked=True, pronouns=0.15)
@@ -449,7 +449,7 @@ def _location(rng: Random) -> Sentence:
 
 
 def _sequel(rng: Random) -> Sentence:
-    """She buys a car and she washes it; Maria buys a car and washes it."""
+    """Draw two clauses about one thing: She buys a car and washes it."""
     first, then_by_noun = rng.choice(_SEQUELS)
     object = _noun_phrase(rng, tuple(then_by_noun), adjectives=0.1)
     then = rng.choice(then_by_noun[lex.NOUN[object.lemma]])
@@ -466,7 +466,7 @@ def _sequel(rng: Random) -> Sentence:
 
 
 def _question(rng: Random) -> Sentence:
-    """What does Maria eat? Who saw the girl? How many dogs do you have?"""
+    """Draw a question with a question word: What does Maria eat? How many dogs do you have?"""
     word = rng.choice((*lex.QUESTION_WORDS, "who", "how many"))
     asks = syntax.question_word(word) if word != "how many" else NOTHING
     subject, object = _pronoun(rng, is_asked=True), NOTHING
