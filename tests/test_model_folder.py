@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from transduce.errors import MissingInputError, ModelError, OutputError
 from transduce.model.weights import average
-from transduce.model_folder import ModelFolder, find_model, load_model, save_model
+from transduce.model_folder import ModelFolder, find_model, load_model, open_model, save_model
 from transduce.storage import sha256
 
 
@@ -162,7 +162,8 @@ def test_a_path_outside_the_folder_is_refused(folder: Path, tmp_path: Path) -> N
         folder, "manifest.json", lambda content: content.replace(b'"words.txt"', b'"../secret"')
     )
     with pytest.raises(
-        ModelError, match=r"lists '\.\./secret', which is outside the folder; it was not read"
+        ModelError,
+        match=r"lists '\.\./secret', which is not the name of a file in the folder; it was",
     ):
         load_model(folder)
 
@@ -170,7 +171,7 @@ def test_a_path_outside_the_folder_is_refused(folder: Path, tmp_path: Path) -> N
 def test_a_link_to_a_file_outside_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:
     (folder / "words.txt").rename(tmp_path / "elsewhere")
     (folder / "words.txt").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ModelError, match="which is outside the folder; it was not read"):
+    with pytest.raises(ModelError, match="is a link to a file outside the folder; it was not read"):
         load_model(folder)
 
 
@@ -186,7 +187,7 @@ def test_weights_of_another_shape_are_refused(folder: Path) -> None:
     edit_config(folder, d_ff=29)
     with pytest.raises(
         ModelError,
-        match=r"feed_forward\.w_1\.weight has shape \(23, 16\), expected \(29, 16\) by the config",
+        match=r"feed_forward\.w_1\.weight' has shape \(23, 16\), expected \(29, 16\) by the config",
     ):
         load_model(folder)
 
@@ -241,3 +242,26 @@ def test_the_weights_file_holds_weights_and_nothing_else(
     assert (folder / "again.safetensors").read_bytes() == (
         folder / "model.safetensors"
     ).read_bytes()
+
+
+def test_changed_weights_are_found_when_a_model_is_opened_not_when_it_is_first_used(
+    folder: Path,
+) -> None:
+    content = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(ModelError, match=r"model\.safetensors is damaged: its SHA-256 differs"):
+        open_model(folder)
+
+
+def test_the_fingerprint_depends_on_every_setting_and_on_the_weights(
+    folder: Path, untrained_folder: ModelFolder
+) -> None:
+    found = [open_model(folder).fingerprint]
+    edit_config(folder, n_heads=4)  # the weights of four heads have the same shapes
+    found.append(open_model(folder).fingerprint)
+    with torch.no_grad():
+        next(untrained_folder.model.parameters())[5] += 1
+    save_model(folder.parent / "other", untrained_folder)
+    found.append(open_model(folder.parent / "other").fingerprint)
+    assert None not in found
+    assert len(set(found)) == 3

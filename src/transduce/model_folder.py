@@ -12,6 +12,7 @@ Torch is imported only when the model itself is needed.
 """
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,7 +23,8 @@ from pydantic import ValidationError
 
 from transduce.config import DecodeConfig, ModelConfig, Section, TextConfig
 from transduce.errors import MissingInputError, ModelError
-from transduce.storage import read_json, sha256, to_json, write_folder
+from transduce.storage import open_regular, read_json, sha256, to_json, write_folder
+from transduce.text.printable import printable
 from transduce.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 FORMAT = 1
 CONFIG, WEIGHTS, MANIFEST, WORDS = "config.json", "model.safetensors", "manifest.json", "words.txt"
 SOURCE_VOCABULARY, TARGET_VOCABULARY = "sentencepiece.model", "sentencepiece.target.model"
+MAX_FILE_BYTES = 1 << 26  # of a file other than the weights; the largest vocabularies have 8 MB
+MAX_NAME_BYTES = 255  # of a file name, on all usual file systems
+MAX_QUOTED = 60  # characters of a value from a file that a message quotes
 BUILTIN = Path(__file__).parent / "builtin" / "en-it"  # the model that ships inside the package
 
 
@@ -124,10 +129,9 @@ def find_model(path: Path) -> Path:
     """
     if not path.exists():
         raise MissingInputError(f"no model folder {path}; check the path")
-    if (path / CONFIG).is_file():
-        return path
-    if (path / "model" / CONFIG).is_file():
-        return path / "model"
+    for folder in (path, path / "model"):
+        if os.path.lexists(folder / CONFIG):  # what it is will be checked when it is read
+            return folder
     if (path / "run.toml").is_file():
         raise ModelError(
             f"{path} is a run folder without a model; finish the training first "
@@ -167,8 +171,9 @@ def open_model(path: Path) -> ModelFolder:
         if name != WEIGHTS
     }
     config = _parse_config(files[CONFIG], folder)
-    source = Vocabulary(files[SOURCE_VOCABULARY])
-    target = Vocabulary(files[TARGET_VOCABULARY]) if TARGET_VOCABULARY in files else source
+    source = target = _parse_vocabulary(files[SOURCE_VOCABULARY], folder / SOURCE_VOCABULARY)
+    if TARGET_VOCABULARY in files:
+        target = _parse_vocabulary(files[TARGET_VOCABULARY], folder / TARGET_VOCABULARY)
     for vocabulary, size, name in (
         (source, config.model.vocab_size, SOURCE_VOCABULARY),
         (target, config.model.target_vocab_size or config.model.vocab_size, TARGET_VOCABULARY),
@@ -197,13 +202,24 @@ def open_model(path: Path) -> ModelFolder:
 def _listed_files(manifest: Mapping[str, Any], folder: Path) -> dict[str, dict[str, Any]]:
     if manifest.get("format") != FORMAT:
         raise ModelError(
-            f"{folder} has format {manifest.get('format')!r}, this version of transduce reads "
-            f"format {FORMAT}; use the version that wrote it"
+            f"{folder} has format {_quote(manifest.get('format'))}, this version of transduce "
+            f"reads format {FORMAT}; use the version that wrote it"
         )
     files = manifest.get("files")
     if not isinstance(files, dict) or not all(isinstance(entry, dict) for entry in files.values()):
         raise ModelError(f"{folder / MANIFEST} has no list of files; copy the whole folder again")
+    for name in files:
+        if not _is_file_name(name):
+            raise ModelError(
+                f"{folder / MANIFEST} lists {_quote(name)}, which is not the name of a file in "
+                "the folder; it was not read"
+            )
     return files
+
+
+def _is_file_name(name: str) -> bool:
+    is_plain = name not in ("", ".", "..") and "/" not in name and name.isprintable()
+    return is_plain and len(name.encode()) <= MAX_NAME_BYTES
 
 
 def _read_checked(folder: Path, name: str, entry: Mapping[str, Any], *, keep: bool = True) -> bytes:
@@ -212,16 +228,20 @@ def _read_checked(folder: Path, name: str, entry: Mapping[str, Any], *, keep: bo
     With `keep` false the file is checked without reading it into memory; the result is empty.
     """
     path = folder / name
-    if Path(name).name != name or (
-        path.is_symlink() and not path.resolve().is_relative_to(folder.resolve())
-    ):
-        raise ModelError(
-            f"{folder / MANIFEST} lists {name!r}, which is outside the folder; it was not read"
-        )
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
+            n_bytes = os.fstat(file.fileno()).st_size
+            if n_bytes != entry.get("bytes"):
+                raise ModelError(
+                    f"{path} is damaged: {n_bytes} of {_quote(entry.get('bytes'))} bytes; "
+                    "copy the folder again"
+                )
+            if name != WEIGHTS and n_bytes > MAX_FILE_BYTES:
+                raise ModelError(
+                    f"{path} has {n_bytes:,} bytes, expected at most {MAX_FILE_BYTES:,}: "
+                    "it does not belong to a model folder"
+                )
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-            n_bytes = file.tell()
             file.seek(0)
             content = file.read() if keep else b""
     except FileNotFoundError:
@@ -230,10 +250,6 @@ def _read_checked(folder: Path, name: str, entry: Mapping[str, Any], *, keep: bo
         ) from None
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}") from None
-    if n_bytes != entry.get("bytes"):
-        raise ModelError(
-            f"{path} is damaged: {n_bytes} of {entry.get('bytes')} bytes; copy the folder again"
-        )
     if digest != entry.get("sha256"):
         raise ModelError(
             f"{path} is damaged: its SHA-256 differs from the manifest's; copy the folder again"
@@ -246,8 +262,22 @@ def _parse_config(content: bytes, folder: Path) -> FolderConfig:
         return FolderConfig.model_validate_json(content)
     except ValidationError as error:
         problem = error.errors()[0]
-        where = ".".join(str(part) for part in problem["loc"])
+        where = "".join(f"{part}." for part in problem["loc"]).rstrip(".")
+        place = f"{folder / CONFIG}: " + (f"{printable(where[:MAX_QUOTED])}: " if where else "")
         raise ModelError(
-            f"{folder / CONFIG}: {where}: {problem['msg']}; "
+            f"{place}{printable(problem['msg'])}; "
             "it was edited, or written by another version of transduce"
         ) from None
+
+
+def _parse_vocabulary(content: bytes, path: Path) -> Vocabulary:
+    try:
+        return Vocabulary(content)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
+
+
+def _quote(value: object) -> str:
+    """Return a value from a file as a message shows it: printable and of limited length."""
+    text = repr(value)
+    return printable(text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}...")

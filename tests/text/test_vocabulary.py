@@ -1,4 +1,7 @@
+import io
+
 import pytest
+import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -97,10 +100,6 @@ def test_bytes_that_are_not_a_vocabulary_are_refused() -> None:
 
 
 def test_a_vocabulary_made_elsewhere_is_refused(grammar_lines: list[str]) -> None:
-    import io
-
-    import sentencepiece
-
     writer = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(grammar_lines), model_writer=writer, vocab_size=300, minloglevel=2
@@ -108,10 +107,29 @@ def test_a_vocabulary_made_elsewhere_is_refused(grammar_lines: list[str]) -> Non
     with pytest.raises(
         ModelError,
         match=(
-            r"first pieces of the SentencePiece model are \['<unk>', '<s>', '</s>'.*"
+            r"first pieces of the SentencePiece model are <unk>, <s>, </s>.*"
             r"not made by transduce"
         ),
     ):
+        Vocabulary(writer.getvalue())
+
+
+def test_a_vocabulary_without_pieces_for_bytes_is_refused(grammar_lines: list[str]) -> None:
+    writer = io.BytesIO()
+    special = {f"{name}_id": i for i, name in enumerate(("pad", "bos", "eos", "unk"))}
+    pieces = {
+        f"{name}_piece": piece
+        for name, piece in zip(("pad", "bos", "eos", "unk"), SPECIAL_TOKENS, strict=True)
+    }
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(grammar_lines),
+        model_writer=writer,
+        vocab_size=300,
+        minloglevel=2,
+        **special,
+        **pieces,
+    )
+    with pytest.raises(ModelError, match="has no pieces for 256 of the 256 bytes"):
         Vocabulary(writer.getvalue())
 
 

@@ -64,8 +64,8 @@ class Segmenter:
         It is the length limit of the training text, or what the model can read, if that is less.
         """
         trained = self._folder.trained_with("data", "max_length")
-        max_trained = trained if isinstance(trained, int) else MAX_TOKENS
-        return max(1, min(self.max_tokens, max_trained))
+        is_length = isinstance(trained, int) and trained > 0
+        return max(1, min(self.max_tokens, trained if is_length else MAX_TOKENS))
 
     def prepare(self, texts: Sequence[str], options: TranslateOptions) -> list[PreparedText]:
         """Clean texts and split each into parts that the model can read; most have one."""

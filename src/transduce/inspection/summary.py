@@ -12,6 +12,7 @@ from transduce.model.weights import build
 from transduce.model_folder import BUILTIN, load_model
 from transduce.presets import PAPER_MILLIONS
 from transduce.presets import preset as preset_settings
+from transduce.text.printable import printable
 
 PAPER_VOCAB_SIZE = 37_000  # "about 37000", section 5.1
 
@@ -75,7 +76,7 @@ def describe_model(path: Path | None) -> Description:
     sides = "joint" if folder.config.text.joint else "one for each side"
     remarks = [f"vocabulary: {folder.config.text.kind}, {sides}"]
     remarks += [
-        f"{key.replace('_', ' ')}: {_format(value)}"
+        printable(f"{key.replace('_', ' ')}: {_format(value)}")
         for key, value in card.items()
         if not isinstance(value, dict)
     ]

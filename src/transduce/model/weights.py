@@ -15,6 +15,7 @@ from transduce.errors import ModelError
 from transduce.model.transformer import LanguageModel, Transformer
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
+FIRST_LAYER = ".0."  # in the name of a weight: it belongs to the first layer of a stack
 
 
 def build(config: ModelConfig) -> Transformer | LanguageModel:
@@ -53,10 +54,23 @@ def build_from_bytes(
 
     `content` is the content of the file; `origin` is its path, for error messages.
     """
-    with torch.device("meta"):  # allocate nothing until the sizes in the config are checked
+    weights = parse_weights(content, origin)
+    check_weights(weights, weight_shapes(config), origin)
+    with torch.device("meta"):
         model = build(config)
-    load_weights(model, parse_weights(content, origin), origin)
+    load_weights(model, weights, origin)
     return model.eval()
+
+
+def weight_shapes(config: ModelConfig) -> dict[str, torch.Size]:
+    """Return the shape of each weight by name. Only one layer is built, and it has no memory."""
+    with torch.device("meta"):
+        model = build(config.model_copy(update={"n_layers": 1}))
+    return {
+        name.replace(FIRST_LAYER, f".{layer}."): weight.shape
+        for name, weight in weights_of(model).items()
+        for layer in range(config.n_layers if FIRST_LAYER in name else 1)
+    }
 
 
 def load_weights_file(path: Path) -> dict[str, Tensor]:
@@ -73,23 +87,40 @@ def parse_weights(content: bytes, origin: Path) -> dict[str, Tensor]:
         return load(content)
     except SafetensorError as error:
         raise ModelError(f"{origin} cannot be read as safetensors: {error}") from None
+    except KeyError as error:
+        raise ModelError(f"{origin} has weights of the unknown type {error}") from None
+
+
+def check_weights(
+    weights: Mapping[str, Tensor], shapes: Mapping[str, torch.Size], origin: Path
+) -> None:
+    """Raise ModelError unless these are the weights of a model: all names, shapes and types."""
+    for name in sorted(shapes.keys() ^ weights.keys()):
+        side = "is missing" if name in shapes else "is not part of this model"
+        raise ModelError(f"{origin}: {name!r} {side}; the weights do not match the config")
+    for name, expected in shapes.items():
+        weight = weights[name]
+        if weight.shape != expected:
+            raise ModelError(
+                f"{origin}: {name!r} has shape {tuple(weight.shape)}, "
+                f"expected {tuple(expected)} by the config"
+            )
+        if not weight.is_floating_point():
+            found = str(weight.dtype).removeprefix("torch.")
+            raise ModelError(
+                f"{origin}: {name!r} has type {found}, expected floating-point numbers; "
+                "copy the folder again"
+            )
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor], origin: Path) -> None:
-    """Copy weights into a model; raise ModelError unless all names and shapes match.
+    """Copy weights into a model; raise ModelError unless all names, shapes and types match.
 
     A model on the meta device is moved to the CPU first.
     """
     parameters = dict(model.named_parameters())
-    for name in sorted(parameters.keys() ^ weights.keys()):
-        side = "is missing" if name in parameters else "is not part of this model"
-        raise ModelError(f"{origin}: {name} {side}; the weights do not match the config")
-    for name, parameter in parameters.items():
-        if parameter.shape != weights[name].shape:
-            found, expected = tuple(weights[name].shape), tuple(parameter.shape)
-            raise ModelError(
-                f"{origin}: {name} has shape {found}, expected {expected} by the config"
-            )
+    shapes = {name: parameter.shape for name, parameter in parameters.items()}
+    check_weights(weights, shapes, origin)
     if any(parameter.is_meta for parameter in parameters.values()):
         model.to_empty(device="cpu")
     with torch.no_grad():

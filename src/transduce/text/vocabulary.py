@@ -18,10 +18,12 @@ import sentencepiece
 
 from transduce.errors import ConfigError, DataError, ModelError
 from transduce.text.normalize import LONE_SURROGATE
+from transduce.text.printable import list_words
 
 Kind = Literal["bpe", "unigram", "char", "byte"]
 PAD, SOS, EOS, UNKNOWN = 0, 1, 2, 3
 SPECIAL_TOKENS = ("[PAD]", "[SOS]", "[EOS]", "[UNK]")
+BYTE_PIECES = frozenset(f"<0x{byte:02X}>" for byte in range(256))
 SPACE = "▁"  # U+2581, SentencePiece's space inside a piece
 MIN_PARALLEL_TEXTS = 9  # fewer are encoded faster in this thread; starting threads takes time
 # Characters of a line to learn from. SentencePiece is slow on long words and aborts at 65,536.
@@ -44,6 +46,8 @@ class Vocabulary:
     """
 
     def __init__(self, model: bytes, n_threads: int = -1) -> None:
+        if not model:
+            raise ModelError("not a SentencePiece model: it is empty")
         try:
             self._processor = sentencepiece.SentencePieceProcessor(
                 model_proto=model, num_threads=n_threads
@@ -51,11 +55,23 @@ class Vocabulary:
         except (RuntimeError, ValueError) as error:
             raise ModelError(f"not a SentencePiece model: {error}") from None
         self.model = model
-        found = tuple(self._processor.id_to_piece(i) for i in range(min(4, len(self))))
-        if found != SPECIAL_TOKENS:
+        try:
+            pieces = self._processor.id_to_piece(list(range(len(self))))
+        except UnicodeDecodeError as error:
             raise ModelError(
-                f"the first pieces of the SentencePiece model are {list(found)}; "
-                f"expected {list(SPECIAL_TOKENS)}: it was not made by transduce"
+                f"a piece of the SentencePiece model is not UTF-8 ({error.reason}); copy it again"
+            ) from None
+        found = pieces[: len(SPECIAL_TOKENS)]
+        if tuple(found) != SPECIAL_TOKENS:
+            raise ModelError(
+                f"the first pieces of the SentencePiece model are {list_words(found)}; "
+                f"expected {', '.join(SPECIAL_TOKENS)}: it was not made by transduce"
+            )
+        n_missing = len(BYTE_PIECES - set(pieces))
+        if n_missing:
+            raise ModelError(
+                f"the SentencePiece model has no pieces for {n_missing} of the 256 bytes: "
+                "it was not made by transduce"
             )
 
     def __len__(self) -> int:
