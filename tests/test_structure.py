@@ -16,7 +16,7 @@ FILES = sorted(path for path in SOURCE.rglob("*.py"))
 FLOORS = (
     ("errors", "log"),
     ("config", "storage", "hardware"),
-    ("presets",),
+    ("presets", "outputs"),
     ("text", "model"),
     ("model_folder", "grammar", "doctor"),
     ("data",),

@@ -154,7 +154,7 @@ def test_every_error_is_one_line(transduce: Run, tmp_path: Path) -> None:
         (
             (TEXT, "--html", tmp_path / "no" / "x.html"),
             73,
-            f"cannot create {tmp_path / 'no' / 'x.html'}: No such file",
+            f"cannot create {tmp_path / 'no' / 'x.html'}: no folder {tmp_path / 'no'}",
         ),
         ((TEXT, "-m", tmp_path / "gone"), 66, "no model folder"),
         (("",), 2, "the text is blank; give a text with at least one word"),

@@ -14,7 +14,7 @@ from rich.table import Table
 from typer import Argument, Option
 
 from transduce.cli.arguments import FileOption, JsonOutput, ModelPath
-from transduce.cli.output import write_page
+from transduce.cli.output import check_outputs, write_page
 from transduce.config import nearest
 from transduce.errors import UsageError
 
@@ -50,6 +50,7 @@ def claims(
       transduce claims causal_mask diagonal
       transduce claims --fast -m runs/en-it --html out.html
     """
+    check_outputs((html,), ())
     selected = select_claims(names or (), fast=fast, every=every)
     if selected:
         run_claims(model, selected, html=html, as_json=as_json)

@@ -10,7 +10,7 @@ from rich.text import Text
 from typer import Option
 
 from transduce.cli.arguments import FileOption, JsonOutput, ReferenceFiles, Tokenizer
-from transduce.cli.output import check_can_create, check_outputs, log, stderr_console, warn
+from transduce.cli.output import check_outputs, log, stderr_console, warn, write_page
 from transduce.errors import UsageError
 from transduce.text.printable import printable
 
@@ -64,7 +64,6 @@ def compare(
     if train_target is not None:
         training["reference"] = train_target
     if html is not None:
-        check_can_create(html)
         files = [file for path in systems.values() for file in (path, *path.rglob("*"))]
         check_outputs((html,), (*files, *reference, source, *training.values()))
     from transduce.evaluation.comparison import as_rows, as_text, compare_files
@@ -84,7 +83,7 @@ def compare(
     if html is not None:
         from transduce.reports.comparison import comparison_page
 
-        html.write_bytes(comparison_page(comparison).encode(errors="backslashreplace"))
+        write_page(html, comparison_page(comparison))
         log(f"the page is in {html}")
     lines = map(json.dumps, as_rows(comparison)) if as_json else as_text(comparison)
     sys.stdout.writelines(f"{line}\n" for line in lines)

@@ -1,5 +1,6 @@
 """`transduce doctor`: find faults in a corpus."""
 
+import glob
 import json
 import sys
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from transduce.cli.arguments import (
     parse_files,
     split_two,
 )
-from transduce.cli.output import check_can_create, log, stderr_console
+from transduce.cli.output import check_outputs, log, stderr_console, write_page
 from transduce.errors import DataError
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def doctor(
 
     field_names = parse_fields(fields, pairs or valid_pairs)
     files = parse_files(source, target, pairs, valid_source, valid_target, valid_pairs)
+    check_outputs((html,), [path for names in files for path in _expand(names)])
     source, target, pairs, valid_source, valid_target, valid_pairs = files
     corpus = open_pairs(source, target, pairs, field_names)
     held_out = []
@@ -72,6 +74,11 @@ def doctor(
         held_out.append(open_pairs(pairs=valid_pairs, fields=field_names))
     names = split_two(languages, "--languages") if languages is not None else None
     run_doctor(corpus, held_out, names, write, html, as_json, stderr_console())
+
+
+def _expand(names: Sequence[str]) -> list[Path]:
+    """Return the files that the names and patterns of an option stand for."""
+    return [Path(path) for name in names for path in glob.glob(name, recursive=True) or [name]]
 
 
 def run_doctor(
@@ -91,8 +98,6 @@ def run_doctor(
     from transduce.doctor.summary import as_dict, as_text
     from transduce.reports.doctor import doctor_page
 
-    if html is not None:
-        check_can_create(html)
     with console.status("reading") as status:
 
         def progress(n: int) -> None:
@@ -104,7 +109,7 @@ def run_doctor(
             diagnosis = examine(pairs, languages, held_out, progress=progress)
 
     if html is not None:
-        html.write_bytes(doctor_page(diagnosis).encode(errors="backslashreplace"))
+        write_page(html, doctor_page(diagnosis))
         log(f"report: {html}")
     summary = json.dumps(as_dict(diagnosis)) if as_json else as_text(diagnosis)
     sys.stdout.buffer.write(summary.encode(errors="backslashreplace") + b"\n")

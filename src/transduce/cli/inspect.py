@@ -11,7 +11,7 @@ from rich.console import Console
 from typer import Argument, Option
 
 from transduce.cli.arguments import BeamSize, FileOption, JsonOutput, ModelPath
-from transduce.cli.output import note, warn, write_page
+from transduce.cli.output import check_outputs, note, warn, write_page
 from transduce.errors import UsageError
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def inspect(
         raise UsageError("--with-model puts the model into a page; add --html FILE")
     if svg is not None and as_json:
         raise UsageError("--svg and --json exclude each other; remove one of them")
+    check_outputs((html, svg), ())
     from transduce.inspection.views import Selection
 
     selection = Selection(layer, head, step, kind)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from rich.console import Console
 
-from transduce.errors import OutputError, UsageError
-from transduce.storage import replace_file
+from transduce.errors import UsageError
+from transduce.outputs import check_output, write_output
 
 if TYPE_CHECKING:
     from transduce.decode.translation import Translation
@@ -107,18 +107,12 @@ def ignore_hangup() -> None:
 # Files
 
 
-def check_can_create(path: Path) -> None:
-    """Raise OutputError, before any work is done, if a file cannot be created at this path."""
-    if path.is_dir():
-        raise OutputError(f"{path} is a folder; expected the name of a file to write")
-    if not path.parent.is_dir():
-        raise OutputError(f"cannot create {path}: no folder {path.parent}; create it first")
-
-
 def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path | None]) -> None:
-    """Raise UsageError if a file is both read and written, or written twice.
+    """Check, before any work is done, that all outputs of a command can be written.
 
-    Standard input counts as read if it is a file. None stands for an option that was not given.
+    Raise OutputError if one cannot be created, UsageError if a file is both read and written, or
+    written twice. Standard input counts as read if it is a file. None stands for an option that was
+    not given.
     """
     read = [path.stat() for path in inputs if path is not None and path.is_file()]
     stdin = os.fstat(0)
@@ -126,6 +120,7 @@ def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path | None])
         read.append(stdin)
     written = [path for path in outputs if path is not None]
     for path in written:
+        check_output(path)
         if path.is_file() and any(os.path.samestat(path.stat(), each) for each in read):
             raise UsageError(f"{path} is both read and written; name another output file")
     for i, path in enumerate(written):
@@ -139,20 +134,9 @@ def _is_same_file(path: Path, other: Path) -> bool:
     return path.resolve() == other.resolve()
 
 
-def create_text_file(path: Path) -> TextIO:
-    """Open a new UTF-8 file that is written line by line. Raise OutputError if that fails."""
-    try:
-        return path.open("w", encoding="utf-8", buffering=1)
-    except OSError as reason:
-        raise OutputError(f"cannot create {path}: {reason.strerror}") from None
-
-
 def write_page(path: Path, content: str) -> None:
-    """Write a file completely or not at all. Raise OutputError if that fails."""
-    try:
-        replace_file(path, content.encode())
-    except OSError as reason:
-        raise OutputError(f"cannot create {path}: {reason.strerror}") from None
+    """Write a page as `write_output` does. Lone surrogates are escaped."""
+    write_output(path, content.encode(errors="backslashreplace"))
 
 
 # Formats

@@ -13,7 +13,8 @@ from transduce.cli.arguments import (
     LengthPenalty,
     ModelPath,
 )
-from transduce.cli.output import check_outputs, create_text_file, json_line
+from transduce.cli.output import check_outputs, json_line
+from transduce.outputs import open_text_output
 
 BATCH_SIZE = 1024  # pairs that are scored at once
 FIELDS = ("source", "text", "score", "pieces", "token_scores", "alignment")
@@ -45,7 +46,7 @@ def score(
     with ExitStack() as files:
         aligned = None
         if alignments is not None:
-            aligned = files.enter_context(create_text_file(alignments))
+            aligned = files.enter_context(open_text_output(alignments))
         number = 0
         while batch := [(pair.source, pair.target) for pair in islice(pairs, BATCH_SIZE)]:
             for scored in translator.score(batch, alpha, length_penalty, first=number + 1):

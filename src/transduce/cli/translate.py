@@ -23,11 +23,11 @@ from transduce.cli.output import (
     FORMATS,
     OutputFormat,
     check_outputs,
-    create_text_file,
     note,
     warn,
 )
 from transduce.errors import DataError, UsageError
+from transduce.outputs import open_text_output
 
 if TYPE_CHECKING:
     from transduce.decode.options import TranslateOptions
@@ -147,6 +147,7 @@ def translate(
         raise UsageError(f"--{option} is for sampling; add --sample")
     if sample and any(option is not None for option in (beam, alpha, length_penalty)):
         raise UsageError("--sample does not search; remove --beam, --alpha and --length-penalty")
+    check_outputs((report, alignments), (glossary, forbid))
     from transduce.decode.load import load_translator
     from transduce.decode.options import Sampling, TranslateOptions
     from transduce.text.terms import read_glossary, read_phrases
@@ -166,7 +167,6 @@ def translate(
         glossary=read_glossary(glossary) if glossary is not None else None,
         protect=protect,
     )
-    check_outputs((report, alignments), (glossary, forbid))
     if as_json:
         stdout_format = FORMATS["json"]
     elif n_best > 1 or alternatives:
@@ -178,7 +178,7 @@ def translate(
         outputs: list[tuple[OutputFormat, TextIO]] = []
         for name, path in (("report", report), ("alignment", alignments)):
             if path is not None:
-                outputs.append((FORMATS[name], stack.enter_context(create_text_file(path))))
+                outputs.append((FORMATS[name], stack.enter_context(open_text_output(path))))
         outputs.append((stdout_format, sys.stdout))
         translate_stdin(translator, options, outputs, counts)
     note(counts.summary(has_report=report is not None))

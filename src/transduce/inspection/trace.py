@@ -51,7 +51,8 @@ from transduce.inspection.record import (
 from transduce.inspection.tree import search_with_tree
 from transduce.model import Transformer
 from transduce.model.weights import shared_copy
-from transduce.storage import replace_file, sha256
+from transduce.outputs import write_output
+from transduce.storage import sha256
 from transduce.text.normalize import LONE_SURROGATE, normalize
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
@@ -138,9 +139,9 @@ class Trace:
         """Write the trace as `.safetensors`, or as an `.html` page that shows it."""
         path = Path(path)
         if path.suffix == ".html":
-            replace_file(path, export_html(self).encode())
+            write_output(path, export_html(self).encode())
         elif path.suffix == ".safetensors":
-            replace_file(path, self.to_bytes())
+            write_output(path, self.to_bytes())
         else:
             raise UsageError(f"cannot save a trace as {path.name!r}; use .safetensors or .html")
 
