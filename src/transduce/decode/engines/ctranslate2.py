@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transduce.convert.cache import find_converted
+from transduce.convert.cache import discard_converted, find_converted
 from transduce.convert.ctranslate2 import MAX_POSITIONS, token_names, unsupported_shape
 from transduce.decode.engines.base import (
     EngineSetup,
@@ -209,7 +209,8 @@ class CTranslate2Engine:
             if threads not in self._translators:
                 try:
                     translator = _open_translator(converted, self.precision, threads)
-                except RuntimeError:  # the cache was emptied in the meantime: convert again
+                except RuntimeError:  # emptied in the meantime, or no model: convert again
+                    discard_converted(converted)
                     self._converted = find_converted(self._folder, self._setup.log)
                     translator = _open_translator(self._converted, self.precision, threads)
                 self._translators[threads] = translator
