@@ -483,11 +483,15 @@ def test_files_that_are_no_traces_are_refused(
 
     (tmp_path / "text").write_text("hello")
     save_file({"x": torch.zeros(2)}, tmp_path / "other")
+    for name, meta in (("deep", "[" * 100_000), ("digits", "9" * 5_000)):
+        save_file({"x": torch.zeros(2)}, tmp_path / name, {"transduce.trace": meta})
     for name, kind, message in (
         ("gone", MissingInputError, " does not exist"),
         ("text", DataError, "cannot be read as a trace: "),
         (".", DataError, "cannot be read as a trace: "),
         ("other", DataError, "is not a trace of format 1"),
+        ("deep", DataError, "cannot be read as a trace: it is nested too deeply"),
+        ("digits", DataError, "cannot be read as a trace: a number has too many digits"),
     ):
         with pytest.raises(kind, match=message):
             load_trace(tmp_path / name)

@@ -102,7 +102,9 @@ def test_jsonl_has_two_named_fields(tmp_path: Path) -> None:
         ('["one", "uno"]', "line 1: found a list; expected text in 'source' and 'target'"),
         ('{"source": 1, "target": "uno"}', "line 1: found fields source, target; expected text"),
         ("{one", "line 1: not valid JSON: "),
-        ("[" * 100_000, "line 1: not valid JSON: "),
+        ("[" * 100_000, "line 1: not valid JSON: it is nested too deeply"),
+        ("9" * 5_000, "line 1: not valid JSON: a number has too many digits"),
+        ('{"\\u001b[31m\\u202e": 1}', r"line 1: found fields U\+001B\[31mU\+202E; expected text"),
     ],
 )
 def test_json_without_the_two_fields_is_refused(tmp_path: Path, line: str, message: str) -> None:

@@ -52,7 +52,7 @@ from transduce.inspection.tree import search_with_tree
 from transduce.model import Transformer
 from transduce.model.weights import shared_copy
 from transduce.outputs import write_output
-from transduce.storage import sha256
+from transduce.storage import parse_json, sha256
 from transduce.text.normalize import LONE_SURROGATE, normalize
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
@@ -158,11 +158,11 @@ def load_trace(path: str | Path) -> Trace:
     """Load a trace from a .safetensors file."""
     try:
         with safe_open(str(path), "pt") as file:
-            meta = json.loads((file.metadata() or {}).get("transduce.trace", "null"))
+            meta = parse_json((file.metadata() or {}).get("transduce.trace", "null"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dictionary
     except FileNotFoundError:
         raise MissingInputError(f"{path} does not exist") from None
-    except (SafetensorError, OSError, json.JSONDecodeError) as error:
+    except (SafetensorError, OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read as a trace: {error}") from None
     if not isinstance(meta, dict) or meta.get("format") != FORMAT:
         raise DataError(f"{path} is not a trace of format {FORMAT}")

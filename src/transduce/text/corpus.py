@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from transduce.errors import DataError, UsageError
+from transduce.storage import parse_json
 from transduce.text.drift import likely_drift
 from transduce.text.files import (
     Errors,
@@ -29,6 +30,7 @@ from transduce.text.files import (
     read_lines,
 )
 from transduce.text.normalize import LONE_SURROGATE
+from transduce.text.printable import list_words
 
 LANGUAGE_SUFFIX = re.compile(r"\.([a-z]{2})")
 TABLE_SUFFIXES = (".tsv", ".jsonl")
@@ -237,8 +239,8 @@ def parse_json_line(
     if not line.strip():
         return Pair("", "")
     try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        row = parse_json(line)
+    except ValueError as error:
         raise DataError(f"{place}: not valid JSON: {error}") from None
     if isinstance(row, dict) and isinstance(row.get("translation"), dict):
         row = row["translation"]
@@ -246,7 +248,7 @@ def parse_json_line(
     names = fields or DEFAULT_FIELDS
     if not isinstance(row, dict) or not all(isinstance(row.get(name), str) for name in names):
         if isinstance(row, dict):
-            found = f"fields {', '.join(row)}"
+            found = f"fields {list_words(list(row))}"
         else:
             found = f"a {type(row).__name__}"
         raise DataError(
