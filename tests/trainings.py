@@ -1,10 +1,12 @@
 """Trainings in separate processes, short enough to be killed often."""
 
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from tests.commands import Run
 from transduce.storage import sha256
 
 # A corpus, and the SHA-256 of the weights of an uninterrupted training on it.
@@ -48,10 +50,25 @@ def start(run: Path, corpus: tuple[Path, Path], *before: str) -> "subprocess.Pop
     return subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE)
 
 
+def copy_data(straight: Straight, run: Path) -> None:
+    """Give a new run the prepared corpus of another one, so that it trains at once."""
+    (source, _), _ = straight
+    shutil.copytree(source.parent / "run" / "data", run / "data")
+
+
 def finish(process: "subprocess.Popen[bytes]") -> tuple[int, str]:
     """Wait for a process and return its exit code and stderr."""
     _, err = process.communicate(timeout=120)
     return process.returncode, err.decode()
+
+
+def resume_here(transduce: Run, run: Path, corpus: tuple[Path, Path]) -> tuple[int, str]:
+    """Run the command of `start` in this process, which saves starting Python and torch."""
+    files = ("--source", corpus[0], "--target", corpus[1])
+    code, out, err = transduce("train", run, *files, *SETTINGS)
+    assert out == ""
+    assert "Traceback" not in err, err
+    return code, err
 
 
 def wait_for(process: "subprocess.Popen[bytes]", path: Path) -> None:

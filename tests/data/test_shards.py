@@ -28,7 +28,7 @@ from transduce.data.shards import (
     read_manifest,
     write_manifest,
 )
-from transduce.errors import DataError, StorageError
+from transduce.errors import DataError, ModelError, StorageError
 from transduce.grammar import generate
 from transduce.text.running_text import FIRST, NEXT_DOCUMENT, NEXT_LINE
 from transduce.text.vocabulary import EOS, SOS, Vocabulary, learn_vocabulary
@@ -277,6 +277,40 @@ def test_a_text_reads_across_its_parts(tmp_path: Path) -> None:
     assert Vocabulary(vocabulary.model).decode(ids[cut:]) == "\n".join(lines[450:])
     assert stream.between(100, 20_000)[5:9000].tolist() == ids[105:9100]
     assert stream[10:10].tolist() == []
+
+
+@pytest.mark.parametrize("vocab_size", [1 << 16, (1 << 16) + 1, 100_003])
+def test_every_id_of_a_large_vocabulary_comes_back(tmp_path: Path, vocab_size: int) -> None:
+    """The last id of each vocabulary, and those around the largest number of 16 bits."""
+    known = [i for i in (4, 65_534, 65_535, 65_536, vocab_size - 1) if i < vocab_size]
+    rows = [known, [], known[::-1]]
+    counts = {"rows": 3, "too_long": 0, "tokens": 2 * len(known)}
+    shards.write_part(tmp_path, 0, "key", {"text": shards.make_column(rows, vocab_size)}, counts)
+    write_manifest(tmp_path, "key", 1, {})
+    opened = open_shards(tmp_path)
+    assert [row.tolist() for row in opened.read(0, 3, "text")] == rows
+    assert TokenStream(opened)[:].tolist() == [*known, *known[::-1]]
+
+
+def test_a_part_that_was_damaged_after_a_kill_is_encoded_again(tmp_path: Path) -> None:
+    task = make_job(tmp_path)
+    encode_corpus(task, ROWS[:700], n_workers=0)
+    before = digest(tmp_path)
+    (tmp_path / "part-00000.source.npy").write_bytes(b"")
+    (tmp_path / "part-00001.json").write_text('{"key": "key"}')
+    (tmp_path / "part-00002.source.npy.partial").mkdir()
+    assert not is_written(tmp_path, 0, "key")
+    assert not is_written(tmp_path, 1, "key")
+    assert is_written(tmp_path, 2, "key")
+    encode_corpus(task, ROWS[:700], n_workers=0)
+    assert digest(tmp_path) == before
+
+
+def test_an_incomplete_corpus_is_not_opened(tmp_path: Path) -> None:
+    for content in ("{}", '{"files": {}, "parts": [{"rows": 1}]}', '{"files": {"../a": {}}}'):
+        (tmp_path / MANIFEST).write_text(content)
+        with pytest.raises(ModelError, match="is incomplete or damaged; run the same command"):
+            open_shards(tmp_path)
 
 
 def test_there_is_no_corpus_before_the_manifest(tmp_path: Path) -> None:

@@ -80,10 +80,13 @@ Two = tuple[Corpus, str, Path]
 
 
 def test_two_ranks_make_the_steps_of_one_with_twice_the_accumulation(
-    two: Two, tmp_path: Path
+    transduce: Run, two: Two, tmp_path: Path
 ) -> None:
-    corpus, _, _ = two
+    """Both start from a model that only the first rank reads."""
+    corpus, _, model = two
     exact = (
+        "--from",
+        str(model),
         "--set",
         "train.precision=float32",
         "--set",
@@ -93,9 +96,12 @@ def test_two_ranks_make_the_steps_of_one_with_twice_the_accumulation(
         "--set",
         "train.average_last=1",
     )
-    for run, how in (("one", ("--set", "train.accumulate=2")), ("two", ("--processes", "2"))):
-        code, err = finish(start(tmp_path / run, corpus, *exact, *how))
-        assert code == 0, err
+    files = ("--source", corpus[0], "--target", corpus[1])
+    twice = ("--set", "train.accumulate=2")
+    code, _, err = transduce("train", tmp_path / "one", *files, *SETTINGS, *exact, *twice)
+    assert code == 0, err
+    code, err = finish(start(tmp_path / "two", corpus, *exact, "--processes", "2"))
+    assert code == 0, err
     one, other = (
         load_weights_file(tmp_path / run / "model" / "model.safetensors") for run in ("one", "two")
     )
@@ -121,7 +127,7 @@ def test_a_killed_rank_restarts_all_from_the_last_checkpoint_and_the_weights_are
     assert weights(tmp_path / "run") == wanted
 
 
-def test_a_signal_stops_all_ranks_with_one_message_and_the_same_command_continues(
+def test_a_signal_stops_all_ranks_and_the_same_command_continues_from_what_is_whole(
     two: Two, tmp_path: Path
 ) -> None:
     corpus, wanted, _ = two
@@ -131,8 +137,14 @@ def test_a_signal_stops_all_ranks_with_one_message_and_the_same_command_continue
     code, err = finish(process)
     assert code == 143, err
     assert err.count("transduce: error: SIGTERM: stopped after step") == 1
+    folder = tmp_path / "run" / "checkpoints"
+    (folder / "best").mkdir(exist_ok=True)
+    (folder / "best" / "manifest.json").write_text('{"files": []}')
+    (folder / "step-00000007").touch()
     code, err = finish(start(tmp_path / "run", corpus, "--processes", "2"))
     assert code == 0, err
+    assert err.count("removed step-00000007: incomplete") == 1
+    assert err.count("removed best: damaged (manifest.json has no table of files)") == 1
     assert weights(tmp_path / "run") == wanted
 
 

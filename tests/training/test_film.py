@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save
 
 from tests.conftest import write_grammar
 from transduce.decode.translator import Translator
@@ -119,6 +120,29 @@ def test_a_long_film_loses_every_second_frame(
     for step in range(1, 8):
         recorder.on_validation(step, validation())
     assert [frame["step"] for frame in load_film(tmp_path / "film")[0]] == [1, 5, 7]
+
+
+@pytest.mark.parametrize(
+    ("frames", "tensor"),
+    [
+        ("[" * 100_000, "2.a"),
+        ("3", "2.a"),
+        ("[3]", "2.a"),
+        ("[{}]", "2.a"),
+        ('[{"step": "2"}]', "2.a"),
+        ('[{"step": 2, "text": "\\ud800"}]', "2.a"),
+        ('[{"step": 2}]', "name"),
+    ],
+)
+def test_a_film_of_another_form_is_replaced(
+    untrained_folder: ModelFolder, tmp_path: Path, frames: str, tensor: str
+) -> None:
+    path = tmp_path / "film"
+    path.write_bytes(save({tensor: torch.zeros(1)}, {"transduce.film": frames}))
+    recorder = Film(path, untrained_folder, "I love you", print)
+    recorder.on_start(Path("step-00000004"))
+    recorder.on_validation(6, validation())
+    assert [frame["step"] for frame in load_film(path)[0]] == [6]
 
 
 def test_a_frame_that_cannot_be_written_is_noted_and_training_continues(

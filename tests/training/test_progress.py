@@ -3,12 +3,18 @@
 import errno
 import io
 import json
+import resource
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from transduce.training.callbacks.base import StepMetrics, Validation
-from transduce.training.callbacks.metrics_file import MetricsFile, remove_rows_after
+from transduce.training.callbacks.metrics_file import (
+    MetricsFile,
+    append_row,
+    remove_rows_after,
+)
 from transduce.training.callbacks.optional_writes import OptionalWrites
 from transduce.training.callbacks.progress import ConsoleProgress
 
@@ -66,6 +72,21 @@ def test_a_resumed_training_removes_the_rows_it_will_write_again(tmp_path: Path)
     remove_rows_after(metrics, 7)
     assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [5]
     remove_rows_after(tmp_path / "gone.jsonl", 7)
+
+
+def test_a_row_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    """The disk takes half of a row, then there is room again: the next row is not spoiled."""
+    path = tmp_path / "metrics.jsonl"
+    append_row(path, b'{"step": 5}\n')
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 5, limits[1]))
+    try:
+        with pytest.raises(OSError):  # noqa: PT011  the system chooses which
+            append_row(path, b'{"step": 10}\n')
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    append_row(path, b'{"step": 15}\n')
+    assert path.read_text() == '{"step": 5}\n{"step": 15}\n'
 
 
 def test_a_log_gets_a_line_for_each_validation_with_a_sample_and_no_bar(tmp_path: Path) -> None:

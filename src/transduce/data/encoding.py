@@ -20,7 +20,7 @@ from typing import IO, Any
 from transduce.data import shards
 from transduce.errors import StorageError
 from transduce.hardware import count_cores
-from transduce.storage import PARTIAL
+from transduce.storage import PARTIAL, remove
 from transduce.text.running_text import FIRST, NEXT_DOCUMENT, NEXT_LINE
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
@@ -111,7 +111,7 @@ def encode_corpus(job: EncodingJob, rows: Iterable[Row], n_workers: int | None =
     folder = Path(job.folder)
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.glob(f"*{PARTIAL}"):  # left by a run that was killed
-        path.unlink()
+        remove(path)
 
     parts = split_rows(rows)
     first = list(islice(parts, 1))

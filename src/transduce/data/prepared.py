@@ -17,13 +17,14 @@ from transduce.data.encoding import EncodingJob, Row, encode_corpus
 from transduce.data.shards import MANIFEST, check_files, read_manifest, write_manifest
 from transduce.errors import OutputError, StorageError
 from transduce.model_folder import SOURCE_VOCABULARY, TARGET_VOCABULARY, WORDS
-from transduce.storage import replace_file, sha256, to_json
+from transduce.storage import remove, replace_file, sha256, to_json
 from transduce.text.corpus import Pair, describe_changes
 from transduce.text.files import Fingerprint
 from transduce.text.vocabulary import Vocabulary
 
 VALID = "valid.jsonl"
 FORMAT = 1
+PAIR_COUNTS, TEXT_COUNTS = ("pairs", "blank", "split_off", "leaked"), ("documents", "characters")
 Inputs = Mapping[str, Any]  # everything a prepared corpus depends on: see `describe_inputs`
 Manifest = Mapping[str, Any]  # the content of manifest.json
 
@@ -46,16 +47,38 @@ def describe_inputs(requested: Config, files: Fingerprint) -> dict[str, Any]:
     }
 
 
+def is_inputs(value: Mapping[str, Any]) -> bool:
+    """Return whether a value from disk has the form that `describe_inputs` gives."""
+    files = value.get("files")
+    return (
+        isinstance(files, list)
+        and all(
+            isinstance(entry, list)
+            and len(entry) == 3
+            and all(isinstance(each, str) for each in entry)
+            for entry in files
+        )
+        and all(isinstance(value.get(section), dict) for section in ("text", "data"))
+        and isinstance(value.get("keep_text"), bool)
+    )
+
+
 def find_prepared(folder: Path, inputs: Inputs) -> Manifest | None:
     """Return the manifest of a complete corpus made from exactly these inputs, or None.
 
     Raise DataError if one of its files is damaged.
     """
     manifest = read_manifest(folder)
-    if manifest is None or manifest.get("inputs") != inputs:
+    if manifest is None or manifest.get("inputs") != inputs or not has_counts(manifest):
         return None
     check_files(folder, manifest)
     return manifest
+
+
+def has_counts(manifest: Manifest) -> bool:
+    """Return whether a manifest has the counts of a corpus of pairs or of a text."""
+    counts = PAIR_COUNTS if "pairs" in manifest else TEXT_COUNTS
+    return all(type(manifest.get(name)) is int for name in counts)
 
 
 def check_same_inputs(run: Path, before: Inputs, inputs: Inputs) -> None:
@@ -85,8 +108,8 @@ def encode_into(
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / MANIFEST).unlink(missing_ok=True)  # the corpus is incomplete from here on
-        (folder / TARGET_VOCABULARY).unlink(missing_ok=True)
+        for name in (MANIFEST, TARGET_VOCABULARY):  # the corpus is incomplete from here on
+            remove(folder / name)
         replace_file(folder / SOURCE_VOCABULARY, vocabularies[0].model)
         if vocabularies[-1] != vocabularies[0]:
             replace_file(folder / TARGET_VOCABULARY, vocabularies[-1].model)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transduce.errors import DataError, ModelError
-from transduce.storage import read_json, replace_file, sha256, to_json
+from transduce.storage import read_json, remove, replace_file, sha256, to_json
 from transduce.text.files import sha256_of_file
 
 MANIFEST = "manifest.json"
@@ -76,7 +76,8 @@ def write_part(
 
 def is_written(folder: Path, number: int, key: str) -> bool:
     """Return whether a part is complete and made with this key (corpus and vocabulary)."""
-    return read_or_empty(folder / f"part-{number:05d}.json").get("key") == key
+    part = read_or_empty(folder / f"part-{number:05d}.json")
+    return part.get("key") == key and is_part(part) and not damaged_files(folder, part)
 
 
 def write_manifest(folder: Path, key: str, n_parts: int, more: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,11 +94,11 @@ def write_manifest(folder: Path, key: str, n_parts: int, more: Mapping[str, Any]
     known |= {f"part-{number:05d}.json" for number in range(n_parts)}
     for path in folder.glob("part-*"):
         if path.name not in known:
-            path.unlink()
+            remove(path)
     others = sorted(
         path
         for path in folder.iterdir()
-        if path.name != MANIFEST and not path.name.startswith("part-")
+        if path.name != MANIFEST and not path.name.startswith("part-") and path.is_file()
     )
     files = {
         path.name: {"bytes": path.stat().st_size, "sha256": sha256_of_file(path)} for path in others
@@ -109,30 +110,59 @@ def write_manifest(folder: Path, key: str, n_parts: int, more: Mapping[str, Any]
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
     """Return the manifest of an encoded corpus, or None if the corpus is incomplete."""
-    return read_or_empty(folder / MANIFEST) or None
+    manifest = read_or_empty(folder / MANIFEST)
+    parts = manifest.get("parts")
+    if not isinstance(parts, list) or not all(is_part(part) for part in parts):
+        return None
+    return manifest if lists_files(manifest) else None
 
 
 def read_or_empty(path: Path) -> dict[str, Any]:
     """Read a JSON object; return {} if it is missing or damaged."""
+    if not path.is_file():  # reading a pipe or a device may not end
+        return {}
     try:
         return read_json(path, "prepared corpus")
     except ModelError:
         return {}
 
 
+def is_part(value: object) -> bool:
+    """Return whether a value from disk has the form of the description of a part."""
+    return (
+        isinstance(value, dict)
+        and all(type(value.get(name)) is int for name in ("rows", "too_long", "tokens"))
+        and lists_files(value)
+    )
+
+
+def lists_files(described: Mapping[str, Any]) -> bool:
+    """Return whether a manifest, or the description of a part, lists files in the same folder."""
+    files = described.get("files")
+    return isinstance(files, dict) and all(
+        Path(name).name == name and isinstance(entry, dict) and {"bytes", "sha256"} <= entry.keys()
+        for name, entry in files.items()
+    )
+
+
+def damaged_files(folder: Path, described: Mapping[str, Any]) -> list[Path]:
+    """Return the listed files that are missing or differ from their size or SHA-256."""
+    return [
+        folder / name
+        for name, entry in described["files"].items()
+        if not (folder / name).is_file()
+        or (folder / name).stat().st_size != entry["bytes"]
+        or sha256_of_file(folder / name) != entry["sha256"]
+    ]
+
+
 def check_files(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Check size and SHA-256 of every file; raise DataError that names the first damaged one."""
     for described in (manifest, *manifest["parts"]):
-        for name, entry in described["files"].items():
-            path = folder / name
-            if (
-                not path.is_file()
-                or path.stat().st_size != entry["bytes"]
-                or sha256_of_file(path) != entry["sha256"]
-            ):
-                raise DataError(
-                    f"{path} is damaged or missing; remove the folder {folder} to prepare it again"
-                )
+        for path in damaged_files(folder, described):
+            raise DataError(
+                f"{path} is damaged or missing; remove the folder {folder} to prepare it again"
+            )
 
 
 @dataclass(frozen=True)
@@ -154,9 +184,15 @@ class Shards:
     def column(self, part: int, name: str) -> Column:
         """Return a column of a part, memory-mapped."""
         start = self.folder / f"part-{part:05d}.{name}"
-        values, ends = (
-            np.load(f"{start}.{suffix}", mmap_mode="r") for suffix in ("npy", "ends.npy")
-        )
+        try:
+            values, ends = (
+                np.load(f"{start}.{suffix}", mmap_mode="r") for suffix in ("npy", "ends.npy")
+            )
+        except (OSError, ValueError):
+            raise DataError(
+                f"{start}.npy or its ends were damaged or removed during training; "
+                "run the same command to check the prepared corpus"
+            ) from None
         return Column(values, ends)
 
     def read(self, start: int, stop: int, name: str) -> Iterator[Ids]:
@@ -185,7 +221,12 @@ def split_by_part(ends: Sequence[int], start: int, stop: int) -> Iterator[tuple[
 
 def open_shards(folder: Path) -> Shards:
     """Open the encoded corpus of a folder; raise ModelError if it is incomplete."""
-    parts = read_json(folder / MANIFEST, "prepared corpus")["parts"]
+    manifest = read_manifest(folder)
+    if manifest is None:
+        raise ModelError(
+            f"the prepared corpus {folder} is incomplete or damaged; run the same command again"
+        )
+    parts = manifest["parts"]
     return Shards(
         folder, tuple(part["rows"] for part in parts), tuple(part["tokens"] for part in parts)
     )

@@ -13,6 +13,8 @@ Rows = Sequence[Mapping[str, Any]]
 # Histogram of sentence lengths: classes of 0 to 4 words, 5 to 9, ..., 60 and more.
 WORDS_PER_CLASS, N_CLASSES = 5, 13
 STEP_NUMBERS = ("loss", "rate", "tokens_per_second")  # of a row about training steps
+# Larger values in metrics.jsonl are damage.
+MAX_STEP, MAX_NUMBER = 1 << 53, 1e30
 MAX_POINTS = 400  # points of a line; more would not be visible
 
 
@@ -26,23 +28,53 @@ def parse_row(line: str) -> dict[str, Any] | None:
     """Return a row of metrics.jsonl, or None if it is incomplete or damaged."""
     try:
         row = json.loads(line)
+        json.dumps(row, ensure_ascii=False).encode()  # half a surrogate pair is no text
     except (ValueError, RecursionError):
         return None
-    if not isinstance(row, dict) or type(row.get("step")) is not int:
+    if not isinstance(row, dict):
         return None
-    if "valid_loss" in row and not _is_pair_of_texts(row.get("sample")):
-        return None
-    numbers = [key for key in row if key in STEP_NUMBERS or key.startswith("valid_")]
     required = STEP_NUMBERS if "loss" in row else ()
-    if not all(isinstance(row.get(key), int | float) for key in (*numbers, *required)):
-        return None
-    return row
-
-
-def _is_pair_of_texts(value: object) -> bool:
-    return (
-        isinstance(value, list) and len(value) == 2 and all(isinstance(each, str) for each in value)
+    numbers = {*required, *(key for key in row if key in STEP_NUMBERS or key.startswith("valid_"))}
+    is_valid = (
+        type(row.get("step")) is int
+        and 0 <= row["step"] <= MAX_STEP
+        and all(_is_number(row.get(key)) for key in numbers)
+        and ("valid_loss" not in row or _is_validation(row))
     )
+    return row if is_valid else None
+
+
+def _is_validation(row: Mapping[str, Any]) -> bool:
+    """Return whether the sample, the worst sentences and the lengths have their form."""
+    lengths, hardest = row.get("lengths", {}), row.get("hardest", [])
+    return (
+        _are_texts(row.get("sample"), 2)
+        and isinstance(hardest, list)
+        and all(
+            isinstance(each, list)
+            and len(each) == 4
+            and _is_number(each[0])
+            and _are_texts(each[1:], 3)
+            for each in hardest
+        )
+        and isinstance(lengths, dict)
+        and all(
+            isinstance(counts, list)
+            and len(counts) <= N_CLASSES
+            and all(_is_number(count) for count in counts)
+            for counts in lengths.values()
+        )
+    )
+
+
+def _are_texts(value: object, n: int) -> bool:
+    return (
+        isinstance(value, list) and len(value) == n and all(isinstance(each, str) for each in value)
+    )
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and abs(value) <= MAX_NUMBER  # type: ignore[arg-type]  # NaN is not
 
 
 def training_page(name: str, rows: Rows, facts: Mapping[str, object], settings: str) -> str:

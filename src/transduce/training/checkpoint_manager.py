@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from transduce.config import ModelConfig, TrainConfig
-from transduce.errors import DivergedError, StorageError
+from transduce.errors import DivergedError, ModelError, StorageError
 from transduce.log import Log
 from transduce.training.checkpoints import (
     TrainingState,
@@ -16,6 +16,7 @@ from transduce.training.checkpoints import (
     remove_damaged_best,
     save_best,
     save_checkpoint,
+    step_of,
 )
 from transduce.training.distributed import Ranks
 from transduce.training.schedule import peak_learning_rate
@@ -45,11 +46,23 @@ class CheckpointManager:
     retry_at: int | None = None  # step of the next attempt after a failed save
 
     def find_newest(self) -> Path | None:
-        """Return the newest intact checkpoint, the same one on every rank, or None."""
-        saved, notes = self._newest_intact()
-        for note in notes:
-            self.note(note)
-        return saved
+        """Return the newest intact checkpoint, the same one on every rank, or None.
+
+        Raise ModelError if it is after the last step: it cannot be of this run.
+        """
+
+        def find() -> Path | None:
+            saved, notes = newest_intact(self.folder)
+            for note in notes:
+                self.note(note)
+            if saved is not None and step_of(saved) > self.config.steps:
+                raise ModelError(
+                    f"{saved} is after the last step of this run "
+                    f"(train.steps is {self.config.steps}); move it to the run it belongs to"
+                )
+            return saved
+
+        return self.ranks.once(find, lambda value: None if value is None else Path(value))
 
     def restore(self, saved: Path | None) -> TrainingState:
         """Load a checkpoint into model and optimizer and return its state.
@@ -58,6 +71,7 @@ class CheckpointManager:
         """
         n_ranks, precision = self.ranks.size, self.config.precision
         if saved is None:
+            self._best_of(TrainingState())
             return TrainingState(n_ranks=n_ranks, precision=precision)
         state = load_checkpoint(saved, self.model, self.optimizer)
         if state.n_ranks != n_ranks:
@@ -155,6 +169,8 @@ class CheckpointManager:
         if saved is None or state.n_rollbacks >= MAX_ROLLBACKS:
             raise divergence_error(step, what, saved, self.config, self.model.config)
         restored = load_checkpoint(saved, self.model, self.optimizer)
+        # The best weights stay on disk, also if they are later than the checkpoint.
+        restored = replace(restored, best=state.best, best_step=state.best_step)
         n_rollbacks = state.n_rollbacks + 1
         factor = ROLLBACK_RATE_FACTOR**n_rollbacks
         self.note(
@@ -163,12 +179,6 @@ class CheckpointManager:
         )
         return replace(
             restored, n_rollbacks=n_rollbacks, n_ranks=state.n_ranks, precision=state.precision
-        )
-
-    def _newest_intact(self) -> tuple[Path | None, list[str]]:
-        return self.ranks.once(
-            lambda: newest_intact(self.folder),
-            lambda values: (values[0] and Path(values[0]), values[1]),
         )
 
 

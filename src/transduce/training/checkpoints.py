@@ -8,6 +8,8 @@ function of the seed and the step.
 """
 
 import math
+import os
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -23,10 +25,18 @@ from transduce.errors import ModelError
 from transduce.log import Log
 from transduce.model.weights import average, load_weights, load_weights_file, weights_of
 from transduce.model_folder import MANIFEST, WEIGHTS
-from transduce.storage import PARTIAL, read_json, sha256, to_json, write_folder
+from transduce.storage import (
+    PARTIAL,
+    read_json,
+    remove,
+    sha256,
+    to_json,
+    write_folder,
+)
 
 OPTIMIZER, STATE, BEST = "optimizer.safetensors", "state.json", "best"
 MIN_KEPT = 2  # scheduled checkpoints that always stay, in case the newest is damaged
+NAME = re.compile(r"step-([0-9]{8,})")  # of the folder of a checkpoint
 START = Position()
 
 
@@ -52,11 +62,12 @@ class TrainingState:
 
 def checkpoints(folder: Path) -> list[Path]:
     """Return the checkpoints in a folder, ordered by step."""
-    return sorted(
+    found = (
         path
         for path in folder.glob("step-*")
-        if path.suffix != PARTIAL and (path / STATE).is_file()
+        if NAME.fullmatch(path.name) and not path.is_symlink() and (path / STATE).is_file()
     )
+    return sorted(found, key=step_of)
 
 
 def save_checkpoint(
@@ -106,8 +117,11 @@ def write_with_manifest(folder: Path, files: Mapping[str, bytes]) -> None:
 def find_damage(path: Path, required: Sequence[str] = (WEIGHTS, OPTIMIZER, STATE)) -> str | None:
     """Check a checkpoint against its manifest; return what is wrong, or None.
 
-    The manifest must list the `required` files.
+    The manifest must list the `required` files, and each must be a regular file in the folder.
     """
+    problem = _find_irregular(path / MANIFEST)
+    if problem is not None:
+        return problem
     try:
         entries = read_json(path / MANIFEST, "checkpoint").get("files")
     except ModelError as error:
@@ -117,21 +131,41 @@ def find_damage(path: Path, required: Sequence[str] = (WEIGHTS, OPTIMIZER, STATE
         for entry in entries.values()
     ):
         return f"{MANIFEST} has no table of files"
-    for name in required:
+    for name in sorted(required):
         if name not in entries:
             return f"{MANIFEST} does not list {name}"
-    for name in sorted(required):
-        entry, file = entries[name], path / name
-        if not file.is_file():
-            return f"{name} is missing"
-        try:
-            content = file.read_bytes()
-        except OSError as error:
-            return f"{name} cannot be read: {error.strerror}"
-        if len(content) != entry["bytes"]:
-            return f"{name} is truncated ({len(content):,} of {entry['bytes']:,} bytes)"
-        if sha256(content) != entry["sha256"]:
-            return f"the SHA-256 of {name} does not match the manifest"
+        problem = _find_file_damage(path / name, entries[name])
+        if problem is not None:
+            return problem
+    step = read_json(path / STATE, "checkpoint").get("step")
+    if NAME.fullmatch(path.name) and step != step_of(path):
+        return f"{STATE} is of step {step}"
+    return None
+
+
+def _find_file_damage(file: Path, entry: Mapping[str, Any]) -> str | None:
+    problem = _find_irregular(file)
+    if problem is not None:
+        return problem
+    n_bytes = file.stat().st_size
+    if n_bytes != entry["bytes"]:
+        how = "truncated" if n_bytes < entry["bytes"] else "too long"
+        return f"{file.name} is {how} ({n_bytes:,} of {entry['bytes']:,} bytes)"
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        return f"{file.name} cannot be read: {error.strerror}"
+    if sha256(content) != entry["sha256"]:
+        return f"the SHA-256 of {file.name} does not match the manifest"
+    return None
+
+
+def _find_irregular(file: Path) -> str | None:
+    """Return what is wrong unless there is a regular file: reading a pipe or device may not end."""
+    if not os.path.lexists(file):
+        return f"{file.name} is missing"
+    if file.is_symlink() or not file.is_file():
+        return f"{file.name} is not a regular file"
     return None
 
 
@@ -150,20 +184,30 @@ def newest_intact(folder: Path) -> tuple[Path | None, list[str]]:
 
     Incomplete and damaged checkpoints are removed; each removal is a note.
     """
-    notes = []
-    for leftover in sorted(folder.glob(f"*{PARTIAL}")):
-        if leftover.is_dir() and not leftover.is_symlink():
-            shutil.rmtree(leftover)
-        else:
-            leftover.unlink()
-        notes.append(f"removed {leftover.name}: incomplete")
-    for path in reversed(checkpoints(folder)):
+    notes = remove_leftovers(folder)
+    found = checkpoints(folder)
+    for path in reversed(found):
         problem = find_damage(path)
         if problem is None:
             return path, notes
-        shutil.rmtree(path)
-        notes.append(f"removed {path.name}: damaged ({problem}); using the checkpoint before it")
+        remove(path)
+        then = "using the checkpoint before it"
+        if path == found[0]:
+            then = "no checkpoint is left, training starts from the beginning"
+        notes.append(f"removed {path.name}: damaged ({problem}); {then}")
     return None, notes
+
+
+def remove_leftovers(folder: Path) -> list[str]:
+    """Remove what has the name of a checkpoint but is none; return a note for each removal."""
+    found = checkpoints(folder)
+    notes = []
+    for path in sorted(folder.glob("*")):
+        is_ours = path.name.endswith(PARTIAL) or NAME.fullmatch(path.name)
+        if is_ours and path not in found:
+            remove(path)
+            notes.append(f"removed {path.name}: incomplete")
+    return notes
 
 
 def load_checkpoint(
@@ -172,7 +216,7 @@ def load_checkpoint(
     """Load weights and optimizer state in place; return the rest of the state."""
     values = read_json(path / STATE, "checkpoint")
     load_weights(model, load_weights_file(path / WEIGHTS), path / WEIGHTS)
-    _restore_optimizer(model, optimizer, load_weights_file(path / OPTIMIZER))
+    _restore_optimizer(model, optimizer, load_weights_file(path / OPTIMIZER), path)
     return state_from_json(values, path)
 
 
@@ -182,12 +226,32 @@ def state_from_json(values: Mapping[str, Any], path: Path) -> TrainingState:
     Raise ModelError if another version of this package wrote it.
     """
     try:
-        return TrainingState(**{**values, "position": Position(*values["position"])})
-    except (KeyError, TypeError):
+        state = TrainingState(**{**values, "position": Position(*values["position"])})
+        if not _is_valid(state):
+            raise ValueError
+    except (KeyError, TypeError, ValueError):
         raise ModelError(
             f"{path / STATE} was written by another version of transduce; "
             "finish the run with that version, or choose a new run folder"
         ) from None
+    return state
+
+
+def _is_valid(state: TrainingState) -> bool:
+    """Return whether every value has its type and no count is negative."""
+    counts = (
+        state.step,
+        *state.position,
+        state.best_step,
+        state.n_stale,
+        state.n_rollbacks,
+        state.n_ranks,
+    )
+    return (
+        all(type(count) is int and count >= 0 for count in counts)
+        and type(state.best) in (int, float)
+        and isinstance(state.precision, str)
+    )
 
 
 def average_checkpoints(
@@ -200,20 +264,20 @@ def average_checkpoints(
     intact, the model stays unchanged and the list is empty.
     """
     paths = checkpoints(folder)
-    chosen: list[Path] = []
+    chosen: dict[int, Mapping[str, Tensor]] = {}
     for path in reversed(paths):
         if len(chosen) == last:
             break
         if not is_scheduled(path, every) and path != paths[-1]:
             continue
-        problem = find_damage(path, (WEIGHTS, STATE))
-        if problem is None:
-            chosen.insert(0, path)
-        else:
-            note(f"{path.name} is damaged ({problem}); it is not part of the average")
-    if chosen:
-        load_weights(model, average([load_weights_file(path / WEIGHTS) for path in chosen]), folder)
-    return [step_of(path) for path in chosen]
+        try:
+            chosen[step_of(path)] = _load_intact_weights(path, model)
+        except ModelError as error:
+            note(f"{path.name} is damaged ({error}); it is not part of the average")
+    steps = sorted(chosen)
+    if steps:
+        load_weights(model, average([chosen[step] for step in steps]), folder)
+    return steps
 
 
 def best_on_disk(folder: Path) -> tuple[TrainingState | None, str | None]:
@@ -222,8 +286,10 @@ def best_on_disk(folder: Path) -> tuple[TrainingState | None, str | None]:
     `best` and `step` of that state are the metric and the step of these weights.
     """
     path = folder / BEST
-    if not path.exists():
+    if not os.path.lexists(path):
         return None, None
+    if path.is_symlink():
+        return None, "it is a symbolic link, expected a folder"
     problem = find_damage(path, (WEIGHTS, STATE))
     if problem is not None:
         return None, problem
@@ -233,10 +299,12 @@ def best_on_disk(folder: Path) -> tuple[TrainingState | None, str | None]:
         return None, str(error)
 
 
-def load_best(folder: Path, model: nn.Module) -> int:
-    """Load the weights of the best validation into the model and return their step."""
-    load_weights(model, load_weights_file(folder / BEST / WEIGHTS), folder / BEST)
-    return state_from_json(read_json(folder / BEST / STATE, "checkpoint"), folder / BEST).step
+def load_best(folder: Path, model: nn.Module) -> None:
+    """Load the weights of the best validation into the model.
+
+    If they are damaged or do not fit, raise ModelError and leave the model as it is.
+    """
+    _load_intact_weights(folder / BEST, model)
 
 
 def remove_damaged_best(folder: Path) -> tuple[TrainingState | None, list[str]]:
@@ -247,12 +315,21 @@ def remove_damaged_best(folder: Path) -> tuple[TrainingState | None, list[str]]:
     state, problem = best_on_disk(folder)
     if problem is None:
         return state, []
-    path = folder / BEST
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
+    remove(folder / BEST)
     return None, [f"removed {BEST}: damaged ({problem}); the next validation replaces it"]
+
+
+def _load_intact_weights(path: Path, model: nn.Module) -> dict[str, Tensor]:
+    """Load the weights of a checkpoint into the model and return them.
+
+    If they are damaged or do not fit, raise ModelError and leave the model as it is.
+    """
+    problem = find_damage(path, (WEIGHTS, STATE))
+    if problem is not None:
+        raise ModelError(problem)
+    weights = load_weights_file(path / WEIGHTS)
+    load_weights(model, weights, path / WEIGHTS)
+    return weights
 
 
 def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -265,9 +342,14 @@ def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> di
 
 
 def _restore_optimizer(
-    model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]
+    model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], path: Path
 ) -> None:
     parameters = dict(model.named_parameters())
     for key_and_name, value in tensors.items():
         key, _, name = key_and_name.partition(":")
+        if name not in parameters or value.shape not in (parameters[name].shape, ()):
+            raise ModelError(
+                f"{path / OPTIMIZER}: {key_and_name} does not fit this model; "
+                f"remove {path} to resume from the checkpoint before it"
+            )
         optimizer.state[parameters[name]][key] = value.to(parameters[name].device)

@@ -13,7 +13,7 @@ import torch
 from transduce.config import TrainConfig
 from transduce.data.batch import Batch
 from transduce.data.order import Position
-from transduce.errors import StoppedError
+from transduce.errors import ModelError, StoppedError
 from transduce.hardware import keep_freed_memory
 from transduce.log import Log
 from transduce.training.callbacks.base import Callback, CallbackList, StepMetrics, Validation
@@ -161,7 +161,7 @@ def _run_steps(
                 continue
             report.on_validation(step, latest)
             before, state = state, state.validated(metric_to_minimise(latest, config))
-            if state.best_step == step and not checkpoints.save_best(state):
+            if state.best < before.best and not checkpoints.save_best(state):
                 # Weights that are not on disk cannot be loaded at the end.
                 state = replace(state, best=before.best, best_step=before.best_step)
 
@@ -196,21 +196,24 @@ def finish(
     """
     steps = average_checkpoints(folder, model, config.save_every, config.average_last, note)
     steps = steps or [state.step]  # no checkpoint is intact; the model has the last weights
+    averaged = latest if latest is not None and steps == [state.step] else measure(model, validate)
     stored, problem = best_on_disk(folder)
+    if stored is not None and metric_to_minimise(averaged, config) > stored.best:
+        try:
+            load_best(folder, model)
+        except ModelError as error:
+            problem = str(error)
+        else:
+            weights = f"step {stored.step}, better than the average of the last"
+            return TrainingResult(state, measure(model, validate), weights)
     if problem is not None:
         note(f"the best weights are damaged ({problem}); they are not used")
-    if latest is not None and steps == [state.step]:
-        averaged = latest
-    else:
-        averaged = measure(model, validate)
-    if stored is None or metric_to_minimise(averaged, config) <= stored.best:
-        weights = f"step {steps[0]}"
-        if len(steps) > 1:
-            weights = f"the average of the last {len(steps)} checkpoints"
-        return TrainingResult(state, averaged, weights)
-    step = load_best(folder, model)
-    weights = f"step {step}, better than the average of the last"
-    return TrainingResult(state, measure(model, validate), weights)
+    weights = (
+        f"the average of the last {len(steps)} checkpoints"
+        if len(steps) > 1
+        else f"step {steps[0]}"
+    )
+    return TrainingResult(state, averaged, weights)
 
 
 def measure(model: Model, validate: Validate | None) -> Validation:

@@ -17,14 +17,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from transduce.config import Config, differences, read_toml, resolve, to_toml
-from transduce.data.prepared import Inputs, check_same_inputs
-from transduce.errors import BusyError, ConfigError, DataError, MissingInputError, OutputError
+from transduce.data.prepared import Inputs, check_same_inputs, is_inputs
+from transduce.errors import (
+    BusyError,
+    ConfigError,
+    DataError,
+    MissingInputError,
+    ModelError,
+    OutputError,
+)
 from transduce.log import Log
 from transduce.storage import PARTIAL, read_json, replace_file, to_json
 
 SETTINGS, CORPUS, DATA = "run.toml", "corpus.json", "data"
 METRICS, CHECKPOINTS, MODEL = "metrics.jsonl", "checkpoints", "model"
 PAGE, BOARD, FILM, LOCK = "report.html", "tensorboard", "film.safetensors", "lock"
+RESTORE = "restore it from a copy, or choose a new run folder"
 # Files of a run that was stopped before its settings were written.
 UNFINISHED = {DATA, CORPUS, CHECKPOINTS, LOCK, SETTINGS + PARTIAL, CORPUS + PARTIAL}
 
@@ -59,12 +67,23 @@ def hold_run(run: Path, inputs: Inputs, log: Log) -> Iterator[None]:
             if killed:
                 log(f"note: the previous run was killed (out of memory?): {killed}")
             if (run / SETTINGS).is_file():
-                check_same_inputs(run, read_json(run / CORPUS, "run folder"), inputs)
+                check_same_inputs(run, read_inputs(run), inputs)
             yield
     except (ConfigError, DataError, MissingInputError):
         if is_new and not (run / SETTINGS).is_file():
             shutil.rmtree(run)
         raise
+
+
+def read_inputs(run: Path) -> Inputs:
+    """Return the inputs that a run was started with; raise ModelError if they are damaged."""
+    path = run / CORPUS
+    if path.exists() and not path.is_file():
+        raise ModelError(f"{path} is not a regular file; {RESTORE}")
+    inputs = read_json(path, "run folder")
+    if not is_inputs(inputs):
+        raise ModelError(f"{path} is damaged: it does not list the files of a corpus; {RESTORE}")
+    return inputs
 
 
 def record_settings(run: Path, config: Config, inputs: Inputs) -> None:
@@ -107,7 +126,9 @@ def lock(folder: Path) -> Iterator[str]:
     holds a description of the process, which is removed only if it ends normally. Raise BusyError
     if another process holds the lock.
     """
-    with (folder / LOCK).open("a+", encoding="utf-8") as file:
+    if (folder / LOCK).exists() and not (folder / LOCK).is_file():
+        raise OutputError(f"{folder / LOCK} is not a regular file; remove it")
+    with (folder / LOCK).open("a+", encoding="utf-8", errors="replace") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -116,10 +116,17 @@ def make_frame(folder: ModelFolder, text: str) -> tuple[dict[str, Any], dict[str
 
 def load_film(path: Path) -> tuple[list[dict[str, Any]], dict[str, Tensor]]:
     """Return the frames of a film and their tensors; both empty if it cannot be read."""
+    if not path.is_file():
+        return [], {}
     try:
         with safe_open(str(path), "pt") as file:
             names = file.keys()  # safe_open is not iterable
             tensors = {name: file.get_tensor(name) for name in names}
-            return json.loads((file.metadata() or {})["transduce.film"]), tensors
-    except (OSError, SafetensorError, KeyError, ValueError):
+            frames = json.loads((file.metadata() or {})["transduce.film"])
+        steps = {int(name.partition(".")[0]) for name in tensors}
+        if not all(type(frame["step"]) is int for frame in frames) or len(frames) < len(steps):
+            return [], {}
+        json.dumps(frames, ensure_ascii=False).encode()
+    except (OSError, SafetensorError, LookupError, TypeError, ValueError, RecursionError):
         return [], {}
+    return frames, tensors

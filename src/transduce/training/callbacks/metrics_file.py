@@ -1,6 +1,8 @@
 """metrics.jsonl: one JSON object per line, for every 50th step and for every validation."""
 
+import errno
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,8 @@ class MetricsFile(Callback):
     def _remove_rows_after(self, step: int) -> None:
         n_bad = remove_rows_after(self._path, step)
         if n_bad:
-            self._writes.note(f"{self._path}: skipped {n_bad} damaged rows; training continues")
+            rows = "1 damaged row" if n_bad == 1 else f"{n_bad:,} damaged rows"
+            self._writes.note(f"{self._path}: removed {rows}; training continues")
 
     def on_step(self, metrics: StepMetrics) -> None:
         """Write a row for every `log_every`-th step and for the last one."""
@@ -67,11 +70,22 @@ class MetricsFile(Callback):
     def _append(self, **row: Any) -> None:
         line = json.dumps({**row, "seconds": round(time.monotonic() - self._started, 3)}) + "\n"
 
-        def append() -> None:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(line)
+        self._writes.attempt(str(self._path), lambda: append_row(self._path, line.encode()))
 
-        self._writes.attempt(str(self._path), append)
+
+def append_row(path: Path, row: bytes) -> None:
+    """Append a row to a file, or raise OSError and leave the file as it was."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "not a regular file")
+    with path.open("ab", buffering=0) as file:
+        n_before = file.tell()
+        try:
+            n_written = file.write(row)
+            if n_written < len(row):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            file.truncate(n_before)  # half a row would spoil the next one
+            raise
 
 
 def remove_rows_after(path: Path, step: int) -> int:

@@ -34,9 +34,5 @@ class ReportPage(Callback):
 
     def _write(self) -> None:
         rows = read_metrics(self._metrics)
-        try:
-            page = training_page(self._title, rows, self._facts, self._settings)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-            # The file was changed by hand. That must not stop the training.
-            raise OSError(0, f"{self._metrics} has damaged rows") from None
+        page = training_page(self._title, rows, self._facts, self._settings)
         replace_file(self._path, page.encode())
