@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from itertools import islice, pairwise
 
 import numpy as np
@@ -13,7 +14,6 @@ from transduce.data.order import (
     batches_of_examples,
     cut_batches,
     in_order,
-    length,
     stream,
 )
 from transduce.text.vocabulary import EOS, PAD, SOS
@@ -72,7 +72,48 @@ def test_an_epoch_has_every_example_exactly_once_within_the_budget(examples: lis
     assert sorted(name for batch in names(batches) for name in batch) == list(
         range(4, 4 + len(examples))
     )
-    assert all(max(map(length, batch)) * len(batch) <= 128 for batch in batches)
+    for batch in map(collate, batches):
+        assert max(batch.source.numel(), batch.target_out.numel()) <= 128
+
+
+@pytest.mark.parametrize(("n_source", "n_target"), [(3, 1), (1, 3), (3, 3)])
+def test_the_budget_counts_every_token_of_the_longer_side(n_source: int, n_target: int) -> None:
+    """Three tokens and [EOS]: four rows of four fill a budget of 16, and none of 15."""
+    examples = [example(n_source, n_target)] * 8
+    assert {len(batch) for batch in epoch_of(examples, 16, seed=0)} == {4}
+    assert {len(batch) for batch in epoch_of(examples, 15, seed=0)} == {3, 2}
+
+
+class ReadingList(ExampleList):
+    """Examples that remember which blocks were read."""
+
+    def __init__(self, examples: list[Example]) -> None:
+        super().__init__(examples)
+        self.read: list[int] = []
+
+    def block(self, number: int, epoch: int) -> Sequence[Example]:
+        self.read.append(number)
+        return super().block(number, epoch)
+
+
+def test_each_epoch_reads_the_blocks_in_another_order() -> None:
+    orders = []
+    for epoch in (0, 1, 1):
+        examples = ReadingList([example(1, 1)] * (33 * BLOCK + 7))
+        for _, after in batches_of_examples(examples, 65536, 3, Position(epoch)):
+            if after.epoch > epoch:
+                break
+        assert sorted(examples.read) == list(range(34))
+        orders.append(examples.read)
+    assert orders[0] != orders[1] == orders[2]
+
+
+def test_among_targets_of_one_length_sources_of_one_length_stand_together() -> None:
+    """Sources of five lengths, eight of each, and batches of eight: no source is padded."""
+    examples = [example(1 + i % 5, 5) for i in range(40)]
+    for batch in (*map(collate, epoch_of(examples, 48, seed=0)), *in_order(examples, 48)):
+        assert len(batch.target_in) == 8
+        assert (batch.source != PAD).all()
 
 
 def test_the_order_is_a_function_of_seed_and_epoch() -> None:

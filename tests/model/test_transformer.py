@@ -215,6 +215,21 @@ def test_fresh_weights_give_logits_of_size_one(norm: str) -> None:
     assert 0.5 < model(source, all_real(source), target).std().item() < 2.0
 
 
+def test_fresh_queries_keys_and_values_are_drawn_as_one_matrix() -> None:
+    """Xavier uniform: the bound is sqrt(6 / (inputs + outputs)), with three times the outputs."""
+    torch.manual_seed(0)
+    model = Transformer(ModelConfig(vocab_size=41, n_layers=1, d_model=96, d_ff=150, n_heads=3))
+    for attention in (model.encoder[0].self_attention, model.decoder.layers[0].cross_attention):
+        for matrix, n_outputs in (
+            (attention.w_q, 3 * 96),
+            (attention.w_k, 3 * 96),
+            (attention.w_v, 3 * 96),
+            (attention.w_o, 96),
+        ):
+            bound = (6 / (96 + n_outputs)) ** 0.5
+            assert 0.99 * bound < matrix.weight.abs().max().item() <= bound
+
+
 def test_a_model_without_a_vocabulary_size_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"model\.vocab_size is not set"):
         Transformer(ModelConfig())

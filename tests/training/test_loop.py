@@ -29,6 +29,7 @@ from transduce.training.checkpoints import (
     checkpoints,
     load_checkpoint,
 )
+from transduce.training.distributed import Ranks
 from transduce.training.loop import Validate, finish, train
 from transduce.training.loss import batch_loss
 from transduce.training.step import make_optimizer, update
@@ -190,11 +191,15 @@ class Poisoned:
 
 
 def run_poisoned(folder: Path, poison: Poisoned, **changes: object) -> tuple[Transformer, Recorder]:
-    model, recorder = fresh(), Recorder()
-    # Eq. 1 as written, where a softmax over no keys gives NaN.
-    model.encoder[0].self_attention.attend = scaled_dot_product_attention
+    model, recorder = with_eq_1(fresh()), Recorder()
     train(model, poison, short(**changes), folder, validate=losses(), callbacks=[recorder])
     return model, recorder
+
+
+def with_eq_1(model: Transformer) -> Transformer:
+    """Attend by Eq. 1 as written, where a softmax over no keys gives NaN."""
+    model.encoder[0].self_attention.attend = scaled_dot_product_attention
+    return model
 
 
 def test_a_batch_with_a_non_finite_loss_is_skipped_and_named(tmp_path: Path) -> None:
@@ -222,6 +227,24 @@ def test_three_non_finite_steps_in_a_row_roll_back_and_halve_the_learning_rate(
     both = zip(recorder.steps[:-1], undisturbed.steps[:-1], strict=True)  # the last rate is zero
     rates = [row.rate / other.rate for row, other in both]
     assert rates == pytest.approx([1, 1, 0.5, 0.5, 0.5])
+
+
+def test_bad_batches_between_good_ones_are_skipped_however_many(tmp_path: Path) -> None:
+    """Three in all, never two in a row: nothing is wrong with the weights."""
+    poison = Poisoned({Position(0, 0, i) for i in (2, 4, 6)}, times=3)
+    _, recorder = run_poisoned(tmp_path, poison)
+    assert [row.step for row in recorder.steps] == [1, 2, 3, 4, 5, 6]
+    assert len(recorder.notes) == 3
+    assert all("skipped the batch" in note for note in recorder.notes)
+
+
+def test_every_time_it_goes_back_the_rate_is_halved_again(tmp_path: Path) -> None:
+    poison = Poisoned({Position(0, 0, i) for i in (2, 3, 4)}, times=6)
+    settings = {"warmup_steps": 1, "schedule": "cosine", "steps": 4}
+    _, recorder = run_poisoned(tmp_path, poison, **settings)
+    _, undisturbed = run_poisoned(tmp_path / "undisturbed", Poisoned(set()), **settings)
+    assert recorder.notes[-1].endswith("back to step-00000002 with 0.25 times the learning rate")
+    assert recorder.steps[2].rate == pytest.approx(undisturbed.steps[2].rate / 4)
 
 
 def test_repeated_divergence_stops_with_a_hint_and_keeps_the_checkpoint(
@@ -261,12 +284,14 @@ def test_a_stopped_training_saves_and_resumes_to_the_same_weights(
         assert [path.name for path in checkpoints(folder)] == ["step-00000004", "step-00000006"]
 
 
-@pytest.mark.parametrize("harm", ["flip", "cut", "remove"])
+@pytest.mark.parametrize(("harm", "average_last"), [("flip", 2), ("cut", 1), ("remove", 2)])
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
-    tmp_path: Path, harm: str
+    tmp_path: Path, harm: str, average_last: int
 ) -> None:
-    uninterrupted = run(fresh(dropout=0.2), tmp_path / "uninterrupted", short())
-    run(fresh(dropout=0.2), tmp_path / "interrupted", short(steps=4))
+    """There is one before it, also where only the last is wanted for the final model."""
+    config = short(average_last=average_last)
+    uninterrupted = run(fresh(dropout=0.2), tmp_path / "uninterrupted", config)
+    run(fresh(dropout=0.2), tmp_path / "interrupted", short(average_last=average_last, steps=4))
     path = tmp_path / "interrupted" / "step-00000004" / "optimizer.safetensors"
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
@@ -277,7 +302,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
     (tmp_path / "interrupted" / "step-00000006.partial").mkdir()
     recorder = Recorder()
     assert same_weights(
-        run(fresh(dropout=0.2), tmp_path / "interrupted", short(), recorder), uninterrupted
+        run(fresh(dropout=0.2), tmp_path / "interrupted", config, recorder), uninterrupted
     )
     reason = {
         "flip": "the SHA-256 of optimizer.safetensors does not match the manifest",
@@ -319,6 +344,79 @@ def test_a_full_disk_does_not_stop_training_and_the_save_is_retried(
         note,
     )
     assert not list((tmp_path / "full").glob("*.partial"))
+
+
+def test_a_save_that_succeeds_makes_up_for_those_that_failed_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six saves fail, one more than a disk that stays full may, but never five in a row."""
+    monkeypatch.setattr(checkpoint_manager, "RETRY_AFTER", 1)
+    write = storage.write_file
+
+    def write_or_fail(path: Path, content: bytes) -> None:
+        if path.parent.name in {f"step-{step:08d}.partial" for step in (1, 2, 3, 5, 6, 7)}:
+            fail()
+        write(path, content)
+
+    monkeypatch.setattr(storage, "write_file", write_or_fail)
+    recorder = Recorder()
+    run(fresh(), tmp_path, short(steps=8, validate_every=8, save_every=1), recorder)
+    assert len(recorder.notes) == 6
+    assert checkpoints(tmp_path)[-1].name == "step-00000008"
+
+
+def test_a_best_that_could_not_be_saved_is_not_the_one_to_compare_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On disk is the best of step 2 with 5.0: the average with 4.5 is better than that."""
+    write = storage.write_file
+
+    def write_or_fail(path: Path, content: bytes) -> None:
+        if path.parent.name == "best.partial" and b'"best_step": 4' in content:
+            fail()
+        write(path, content)
+
+    monkeypatch.setattr(storage, "write_file", write_or_fail)
+    model, recorder = fresh(), Recorder()
+    batches = partial(stream, ExampleList(random_examples()), 128, 1)
+    trained = train(
+        model,
+        batches,
+        short(),
+        tmp_path,
+        validate=losses(5.0, 4.0, 6.0, 4.5),
+        callbacks=[recorder],
+    )
+    assert trained.weights == "the average of the last 2 checkpoints"
+    assert (trained.state.best, trained.state.best_step) == (5.0, 2)
+    [note] = recorder.notes
+    assert "No space left on device" in note
+    assert "The previous best weights are kept, training continues" in note
+
+
+def test_the_first_of_two_equal_validations_is_the_best(tmp_path: Path) -> None:
+    """Otherwise a training that no longer improves would never run out of patience."""
+    recorder = Recorder()
+    config = short(steps=100, validate_every=1, patience=3)
+    run(fresh(), tmp_path, config, recorder, losses(5.0, 5.0, 5.0, 5.0, 5.0, 6.0))
+    assert recorder.validations == [1, 2, 3, 4]
+    assert '"best_step": 1' in (tmp_path / "best" / "state.json").read_text()
+
+
+def test_an_average_as_good_as_the_best_is_preferred(tmp_path: Path) -> None:
+    batches = partial(stream, ExampleList(random_examples()), 128, 1)
+    trained = train(fresh(), batches, short(), tmp_path, validate=losses(6.0, 4.0, 5.0, 4.0))
+    assert trained.weights == "the average of the last 2 checkpoints"
+
+
+def test_the_best_weights_survive_going_back_to_an_earlier_checkpoint(tmp_path: Path) -> None:
+    """Step 3 is the best, then it goes back to step 2: the worse validations after it lose."""
+    poison = Poisoned({Position(0, 0, i) for i in (3, 4, 5)}, times=3)
+    config = short(steps=6, validate_every=1)
+    validate = losses(9.0, 8.0, 1.0, 7.0, 6.0, 5.0, 4.0, 3.0)
+    model = with_eq_1(fresh())
+    trained = train(model, poison, config, tmp_path, validate=validate)
+    assert trained.weights == "step 3, better than the average of the last"
 
 
 def fail() -> None:
@@ -416,6 +514,70 @@ def test_gradients_are_clipped_to_the_configured_norm() -> None:
     assert math.sqrt(sum(float(m.square().sum()) for m in moved)) == pytest.approx(0.01, rel=1e-3)
 
 
+def test_without_a_norm_to_clip_to_the_gradient_is_used_as_it_is() -> None:
+    """`clip_norm` 0 switches clipping off. The gradient is made longer than one."""
+    model, reference = fresh(dropout=0.0), fresh(dropout=0.0)
+    for each in (model, reference):
+        each.source_embedding.weight.register_hook(lambda gradient: 100 * gradient)
+    batch = collate(random_examples(30))
+    (batch_loss(reference, batch, short().label_smoothing) / batch.n_tokens).backward()
+    gradients = [parameter.grad for parameter in reference.parameters()]
+    assert math.sqrt(sum(float(each.square().sum()) for each in gradients)) > 2
+    before = [parameter.clone() for parameter in model.parameters()]
+    update(model, torch.optim.SGD(model.parameters()), [batch], 1.0, short(clip_norm=0.0))
+    for parameter, old, gradient in zip(model.parameters(), before, gradients, strict=True):
+        torch.testing.assert_close(old - parameter, gradient, atol=1e-5, rtol=1e-4)
+
+
+class OnlyRank(Ranks):
+    """A rank of any number that trains alone."""
+
+    @property
+    def is_first(self) -> bool:
+        return True
+
+
+class LateRank(OnlyRank):
+    """A rank that gets its weights from another one."""
+
+    def broadcast_weights(self, model: torch.nn.Module) -> None:
+        """Give every rank weights that none of them drew."""
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.fill_(0.25)
+
+
+def test_every_rank_draws_other_random_numbers(tmp_path: Path) -> None:
+    """The same batch and weights, and other units that are dropped."""
+    batches = partial(stream, ExampleList(random_examples()), 128, 1)
+    found = []
+    for rank in (0, 1, 1):
+        folder = tmp_path / str(len(found))
+        recorder = Recorder()
+        train(
+            fresh(dropout=0.3),
+            batches,
+            short(steps=1),
+            folder,
+            validate=losses(),
+            callbacks=[recorder],
+            ranks=OnlyRank(rank=rank),
+        )
+        found.append(recorder.steps[0].loss)
+    assert found[0] != found[1]
+    assert found[1] == found[2]
+
+
+def test_every_rank_starts_with_the_weights_of_the_first(tmp_path: Path) -> None:
+    """Only the first rank loads the model of --from."""
+    model = fresh()
+    batches = partial(stream, ExampleList(random_examples()), 128, 1)
+    config = short(steps=1, learning_rate=1e-12)
+    train(model, batches, config, tmp_path, validate=losses(), ranks=LateRank())
+    for parameter in model.parameters():
+        torch.testing.assert_close(parameter, torch.full_like(parameter, 0.25))
+
+
 def test_bfloat16_products_give_nearly_the_loss_of_float32() -> None:
     batch = collate(random_examples(10))
     exact, rough = fresh(dropout=0.0), fresh(dropout=0.0)
@@ -450,6 +612,8 @@ def test_the_best_weights_are_named_by_their_own_step_after_a_rollback(
     state = replace(load_state(tmp_path), best=-1.0, best_step=2)
     trained = finish(fresh(), state, short(), tmp_path, losses(7.0, 1.0), None)
     assert trained.weights == "step 6, better than the average of the last"
+    trained = finish(fresh(), state, short(), tmp_path, losses(0.5), None)
+    assert trained.weights == "the average of the last 2 checkpoints"
 
 
 def load_state(folder: Path) -> TrainingState:
