@@ -8,13 +8,24 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.trainings import SETTINGS, Straight, finish, start, wait_for, weights
+from tests.commands import Run
+from tests.trainings import (
+    SETTINGS,
+    Straight,
+    copy_data,
+    finish,
+    resume_here,
+    start,
+    wait_for,
+    weights,
+)
 
 
 def test_21_a_closed_pipe_and_a_hang_up_do_not_end_a_training(
     straight: Straight, tmp_path: Path
 ) -> None:
     corpus, wanted = straight
+    copy_data(straight, tmp_path / "run")
     process = start(tmp_path / "run", corpus)
     assert process.stderr is not None
     process.stderr.readline()
@@ -26,7 +37,7 @@ def test_21_a_closed_pipe_and_a_hang_up_do_not_end_a_training(
 
 
 def test_28_a_clock_that_jumps_affects_neither_checkpoints_nor_durations(
-    straight: Straight, tmp_path: Path
+    transduce: Run, straight: Straight, tmp_path: Path
 ) -> None:
     """The older checkpoint has the newer date, but the newest one is found by its step.
 
@@ -39,7 +50,7 @@ def test_28_a_clock_that_jumps_affects_neither_checkpoints_nor_durations(
     for path in (tmp_path / "run" / "checkpoints").glob("step-*"):
         when = 2_000_000_000 - 10_000_000 * int(path.name.removeprefix("step-"))
         os.utime(path, (when, when))
-    code, err = finish(start(tmp_path / "run", corpus))
+    code, err = resume_here(transduce, tmp_path / "run", corpus)
     assert code == 0, err
     assert "resuming from step-00000016" in err
     assert weights(tmp_path / "run") == wanted
@@ -59,6 +70,7 @@ def test_30_few_files_no_home_and_a_read_only_home_are_enough(
     limited = ["sh", "-c", 'ulimit -n 64; exec "$@"', "sh", *command]
     for environment in ({}, {"HOME": str(tmp_path / "home")}):
         shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        copy_data(straight, tmp_path / "run")
         process = subprocess.Popen(
             limited, env={"PATH": os.environ["PATH"], **environment}, stderr=subprocess.PIPE
         )

@@ -9,16 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainings import Straight, finish, start, wait_for, weights
+from tests.commands import Run
+from tests.trainings import Straight, copy_data, finish, resume_here, start, wait_for, weights
 
 
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGUSR1, 138)]
 )
 def test_a_signal_lets_the_step_finish_saves_and_the_same_command_ends_in_the_same_weights(
-    straight: Straight, tmp_path: Path, number: signal.Signals, code: int
+    transduce: Run, straight: Straight, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     corpus, wanted = straight
+    copy_data(straight, tmp_path / "run")
     process = start(tmp_path / "run", corpus)
     wait_for(process, tmp_path / "run" / "checkpoints" / "step-00000008")
     process.send_signal(number)
@@ -26,7 +28,7 @@ def test_a_signal_lets_the_step_finish_saves_and_the_same_command_ends_in_the_sa
     assert returned == code, err
     assert f"transduce: error: {number.name}: stopped after step" in err
     assert "Traceback" not in err
-    returned, err = finish(start(tmp_path / "run", corpus))
+    returned, err = resume_here(transduce, tmp_path / "run", corpus)
     assert returned == 0, err
     assert "resuming from step-" in err
     assert weights(tmp_path / "run") == wanted
@@ -34,14 +36,14 @@ def test_a_signal_lets_the_step_finish_saves_and_the_same_command_ends_in_the_sa
 
 @pytest.mark.parametrize("moment", ["run.toml", "checkpoints/step-00000008"])
 def test_a_killed_training_ends_in_the_same_weights(
-    straight: Straight, tmp_path: Path, moment: str
+    transduce: Run, straight: Straight, tmp_path: Path, moment: str
 ) -> None:
     corpus, wanted = straight
     process = start(tmp_path / "run", corpus)
     wait_for(process, tmp_path / "run" / moment)
     process.kill()
     finish(process)
-    returned, err = finish(start(tmp_path / "run", corpus))
+    returned, err = resume_here(transduce, tmp_path / "run", corpus)
     assert returned == 0, err
     assert "note: the previous run was killed (out of memory?): process" in err
     assert weights(tmp_path / "run") == wanted
@@ -51,11 +53,11 @@ def test_a_killed_training_ends_in_the_same_weights(
     shutil.which("strace") is None, reason="strace is not installed: no kill inside a system call"
 )
 def test_a_training_killed_while_it_renames_a_checkpoint_ends_in_the_same_weights(
-    straight: Straight, tmp_path: Path
+    transduce: Run, straight: Straight, tmp_path: Path
 ) -> None:
     corpus, wanted = straight
     # With a prepared corpus the third rename is that of a checkpoint.
-    shutil.copytree(corpus[0].parent / "run" / "data", tmp_path / "run" / "data")
+    copy_data(straight, tmp_path / "run")
     inject = (
         "-f",
         "-o",
@@ -68,7 +70,7 @@ def test_a_training_killed_while_it_renames_a_checkpoint_ends_in_the_same_weight
     code, err = finish(start(tmp_path / "run", corpus, "strace", *inject))
     assert code in (-9, 137), err
     assert (tmp_path / "run" / "checkpoints" / "step-00000008.partial").is_dir()
-    code, err = finish(start(tmp_path / "run", corpus))
+    code, err = resume_here(transduce, tmp_path / "run", corpus)
     assert code == 0, err
     assert "note: removed step-00000008.partial: incomplete" in err
     assert weights(tmp_path / "run") == wanted
