@@ -1,6 +1,7 @@
 """Damaged files in a run folder: a run ends with weights from whole files and names the others."""
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable
@@ -197,6 +198,7 @@ HARMS: dict[str, tuple[Harm, str]] = {
         "state.json is of step 16",
     ),
     "step": (lambda path: rewrite_state(path, step="x"), "state.json is of step x"),
+    "no JSON": (lambda path: rewrite(path / STATE, b"{"), "is not valid JSON"),
     "no state": (lambda path: remove(path / STATE), "incomplete"),
     "state pipe": (lambda path: replace_by(os.mkfifo)(path / STATE), "incomplete"),
     "empty": (replace_by(Path.mkdir), "incomplete"),
@@ -274,7 +276,13 @@ def test_a_checkpoint_after_the_last_step_is_refused_and_stays(resumed: Resumed)
 
 @pytest.mark.parametrize(
     "changes",
-    [{"best": None}, {"position": [0, 0, -1]}, {"position": 3}, {"n_stale": 1.5}],
+    [
+        {"best": None},
+        {"best": math.nan},
+        {"position": [0, 0, -1]},
+        {"position": 3},
+        {"n_stale": 1.5},
+    ],
 )
 def test_a_state_of_another_form_is_refused_and_stays(
     resumed: Resumed, changes: dict[str, object]
@@ -316,6 +324,7 @@ BAD_ROWS = [
     b'{"step": 1, "valid_loss": 1, "sample": ["a", "b"], "hardest": 3}',
     b'{"step": 1, "valid_loss": 1, "sample": ["a", "b"], "lengths": {"a": "many"}}',
     b'{"step": 1, "valid_loss": 1, "sample": ["a", "b"], "lengths": [1]}',
+    b'{"step": 1, "valid_loss": 1, "sample": ["a", "b"], "lengths": {"a": [-1]}}',
 ]
 
 

@@ -2,7 +2,9 @@ import json
 import re
 from pathlib import Path
 
-from transduce.reports.training import read_metrics, training_page
+import pytest
+
+from transduce.reports.training import N_CLASSES, parse_row, read_metrics, training_page
 
 ROWS = [
     {"step": 50, "epoch": 0, "loss": 6.5, "rate": 1e-3, "tokens_per_second": 1000.0},
@@ -54,6 +56,22 @@ def test_an_incomplete_row_is_ignored(tmp_path: Path) -> None:
     assert read_metrics(path) == []
     path.write_text(json.dumps(ROWS[0]) + "\n" + '{"step": 5')
     assert read_metrics(path) == [ROWS[0]]
+
+
+@pytest.mark.parametrize("value", [1e300, -1e300, 0, 5e-324, 10**300])
+def test_the_page_shows_whatever_number_a_row_may_hold(value: float) -> None:
+    step = {"step": 1 << 53, "loss": value, "rate": value, "tokens_per_second": value}
+    last = {
+        "step": 0,
+        "valid_loss": value,
+        "valid_bleu": value,
+        "sample": ["a", "b"],
+        "lengths": {"references": [1 << 53] * N_CLASSES, "translations": []},
+        "hardest": [[value, "a", "b", "c"]],
+    }
+    rows = [parse_row(json.dumps(row)) for row in (step, last, {**step, "loss": 0})]
+    assert rows == [step, last, {**step, "loss": 0}]
+    assert "<svg" in training_page("my run", rows, {}, "")
 
 
 def test_many_rows_are_thinned_and_the_last_is_kept() -> None:

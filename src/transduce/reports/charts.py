@@ -173,8 +173,10 @@ def _text(x: float, y: float, text: str, *, anchor: str) -> Html:
 
 def _ticks(low: float, high: float) -> list[float]:
     """Return three to six round numbers that enclose a range."""
-    if low == high:
-        low, high = low - 0.5, high + 0.5
+    largest = max(abs(low), abs(high))
+    if high - low <= max(1e-9 * largest, 1e-300):  # flat, as far as floats can tell
+        margin = max(0.5, 1e-6 * largest)
+        low, high = low - margin, high + margin
     rough = (high - low) / 4
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(unit * size for size in (1, 2, 2.5, 5, 10) if unit * size >= rough)

@@ -14,7 +14,7 @@ Rows = Sequence[Mapping[str, Any]]
 WORDS_PER_CLASS, N_CLASSES = 5, 13
 STEP_NUMBERS = ("loss", "rate", "tokens_per_second")  # of a row about training steps
 # Larger values in metrics.jsonl are damage.
-MAX_STEP, MAX_NUMBER = 1 << 53, 1e30
+MAX_COUNT, MAX_NUMBER = 1 << 53, 1e300
 MAX_POINTS = 400  # points of a line; more would not be visible
 
 
@@ -36,8 +36,7 @@ def parse_row(line: str) -> dict[str, Any] | None:
     required = STEP_NUMBERS if "loss" in row else ()
     numbers = {*required, *(key for key in row if key in STEP_NUMBERS or key.startswith("valid_"))}
     is_valid = (
-        type(row.get("step")) is int
-        and 0 <= row["step"] <= MAX_STEP
+        _is_count(row.get("step"))
         and all(_is_number(row.get(key)) for key in numbers)
         and ("valid_loss" not in row or _is_validation(row))
     )
@@ -61,7 +60,7 @@ def _is_validation(row: Mapping[str, Any]) -> bool:
         and all(
             isinstance(counts, list)
             and len(counts) <= N_CLASSES
-            and all(_is_number(count) for count in counts)
+            and all(_is_count(count) for count in counts)
             for counts in lengths.values()
         )
     )
@@ -73,8 +72,14 @@ def _are_texts(value: object, n: int) -> bool:
     )
 
 
+def _is_count(value: object) -> bool:
+    return _is_number(value) and isinstance(value, int) and 0 <= value <= MAX_COUNT
+
+
 def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and abs(value) <= MAX_NUMBER  # type: ignore[arg-type]  # NaN is not
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return -MAX_NUMBER <= value <= MAX_NUMBER  # false for NaN
 
 
 def training_page(name: str, rows: Rows, facts: Mapping[str, object], settings: str) -> str:

@@ -137,9 +137,13 @@ def find_damage(path: Path, required: Sequence[str] = (WEIGHTS, OPTIMIZER, STATE
         problem = _find_file_damage(path / name, entries[name])
         if problem is not None:
             return problem
-    step = read_json(path / STATE, "checkpoint").get("step")
-    if NAME.fullmatch(path.name) and step != step_of(path):
-        return f"{STATE} is of step {step}"
+    if NAME.fullmatch(path.name):
+        try:
+            step = read_json(path / STATE, "checkpoint").get("step")
+        except ModelError as error:
+            return str(error)
+        if step != step_of(path):
+            return f"{STATE} is of step {step}"
     return None
 
 
@@ -250,6 +254,7 @@ def _is_valid(state: TrainingState) -> bool:
     return (
         all(type(count) is int and count >= 0 for count in counts)
         and type(state.best) in (int, float)
+        and not math.isnan(state.best)
         and isinstance(state.precision, str)
     )
 
