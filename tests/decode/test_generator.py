@@ -109,7 +109,7 @@ def test_a_prompt_longer_than_the_window_is_slid_and_says_so() -> None:
     generator = make()
     greedy = Sampling(temperature=0.0)
     [long], [end] = generator.generate(TEXT, 5, greedy), generator.generate(TEXT[-13:], 5, greedy)
-    assert (long.slid, end.slid) == (True, False)
+    assert (long.is_prompt_cut, end.is_prompt_cut) == (True, False)
     assert long.text == end.text
 
 

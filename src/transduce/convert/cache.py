@@ -31,9 +31,9 @@ MAX_DIFFERENCE = 1e-3  # between the log-probabilities of a token, in nats
 
 
 def cache_folder(fingerprint: str) -> Path:
-    """Return where the converted form of a model belongs, in $XDG_CACHE_HOME or ~/.cache.
+    """Return the cache folder of a converted model, in $XDG_CACHE_HOME or ~/.cache.
 
-    The name is a hash of the model's fingerprint and the versions of format and CTranslate2.
+    Its name is a hash of the model's fingerprint, `FORMAT` and the version of CTranslate2.
     """
     import ctranslate2
 

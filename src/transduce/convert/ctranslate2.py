@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from transduce.model.attention import MultiHeadAttention
     from transduce.model.transformer import Embedding, Transformer
 
-# Rows of the position table. CTranslate2 can compute positions itself, but not the paper's.
+# Rows of the position table. CTranslate2 can compute sinusoids itself, but arranged differently.
 MAX_POSITIONS = 2048
 # Parity check: random pairs that are scored by both programs, and their maximum length in tokens.
 N_PARITY_PAIRS = 8
@@ -73,14 +73,14 @@ def convert(model: "Transformer", folder: Path) -> None:
 
 
 def token_names(n_tokens: int) -> list[str]:
-    """Return the names of tokens in a converted model: their ids, so that no text is a token."""
+    """Return the names of tokens in a converted model: their ids, which no text can clash with."""
     return [str(i) for i in range(n_tokens)]
 
 
 def measure_parity(model: "Transformer", folder: Path) -> float:
-    """Return the largest difference between a model and its converted form in `folder`.
+    """Return the largest difference between a model and its converted form in `folder`, in nats.
 
-    It is the difference between the log-probabilities of a token, over random pairs.
+    It is the largest difference between the log-probabilities of a token, over random pairs.
     """
     import ctranslate2
     import torch
@@ -160,14 +160,14 @@ def _fill_layer(spec: Any, layer: Any) -> None:
 
 
 def _fill_self_attention(spec: Any, attention: "MultiHeadAttention") -> None:
-    """Fill the specification: the matrices of queries, keys and values are one there."""
+    """Fill the specification, where queries, keys and values share one matrix."""
     q, k, v = (_to_numpy(each.weight) for each in (attention.w_q, attention.w_k, attention.w_v))
     spec.linear[0].weight = np.concatenate((q, k, v))
     spec.linear[1].weight = _to_numpy(attention.w_o.weight)
 
 
 def _fill_cross_attention(spec: Any, attention: "MultiHeadAttention") -> None:
-    """Fill the specification: the matrices of keys and values are one there."""
+    """Fill the specification, where keys and values share one matrix."""
     k, v = (_to_numpy(each.weight) for each in (attention.w_k, attention.w_v))
     spec.linear[0].weight = _to_numpy(attention.w_q.weight)
     spec.linear[1].weight = np.concatenate((k, v))

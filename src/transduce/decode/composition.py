@@ -1,4 +1,4 @@
-"""From the results of a search to translations: join parts, score, find quality flags."""
+"""Compose translations from search results: join parts, score, find quality flags."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ class Composer:
         return one_line(self._folder.target_vocabulary.decode(ids))
 
     def unseen_words(self, text: str) -> tuple[str, ...]:
-        """Return the words and signs of a text that were not in the training text.
+        """Return the words and punctuation of a text that were not in the training text.
 
         Empty if the model folder has no list of those.
         """

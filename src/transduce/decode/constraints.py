@@ -30,17 +30,18 @@ MIN_ATTENTION = 1e-3  # lower attention to a term's source words counts as this
 
 
 class Progress(NamedTuple):
-    """How far a hypothesis has come with its terms."""
+    """Which of its terms a hypothesis contains, and which one it has begun."""
 
     tail: str = ""  # the end of its text
     met: frozenset[int] = frozenset()  # indices of the terms it contains
     closing: int | None = None  # the term just met, whose last word might still be lengthened
     path: Ids = ()  # the tokens so far of a term that has begun
-    recent: Ids = ()  # the same, also if they have just met their term: another may begin inside
+    recent: Ids = ()  # as `path`, but kept when the term is met: another term may begin inside it
     written: int = 0  # tokens of the terms that are met
     bonus: float = 0.0  # added to the score for comparisons, for the terms that are met
     path_bonus: float = 0.0  # the same for the term that has begun
-    credit: tuple[int, float] = (0, 0.0)  # tokens and bonus of `closing`, lost if it is lengthened
+    closing_tokens: int = 0  # the share of `closing` in `written`
+    closing_bonus: float = 0.0  # the share of `closing` in `bonus`
 
     @property
     def bank(self) -> int:
@@ -51,12 +52,11 @@ class Progress(NamedTuple):
         """Return the progress if the last word is lengthened: `closing` is not met after all."""
         if self.closing is None:
             return self
-        n_tokens, bonus = self.credit
         return self._replace(
             met=self.met - {self.closing},
             closing=None,
-            written=self.written - n_tokens,
-            bonus=self.bonus - bonus,
+            written=self.written - self.closing_tokens,
+            bonus=self.bonus - self.closing_bonus,
         )
 
 
@@ -66,7 +66,7 @@ class TermConstraint:
     def __init__(self, terms: Sequence[RequiredTerm], words: Words) -> None:
         self.terms, self.words = terms, words
         longest = max(len(target) for term in terms for target in term.targets)
-        self._tail_length = longest + 3  # with room for what stands before a term
+        self._tail_length = longest + 3  # with room for the characters before a term
         # Path -> the tokens that may follow it, each with the index of its term.
         self._next: dict[Ids, list[tuple[int, int]]] = {}
         for number, term in enumerate(self.terms):
@@ -132,11 +132,15 @@ class TermConstraint:
             recent=path,
             written=written + n_tokens,
             bonus=progress.bonus + bonus,
-            credit=(n_tokens, bonus),
+            closing_tokens=n_tokens,
+            closing_bonus=bonus,
         )
 
     def n_needed(self, progress: Progress) -> int:
-        """Return how many more tokens the missing terms need; a begun path counts for one term."""
+        """Return how many more tokens the missing terms need.
+
+        The tokens of the begun path are credited to one term only.
+        """
         depth = len(progress.path)
         total = most_saved = 0
         for number, term in enumerate(self.terms):
@@ -155,9 +159,9 @@ class TermConstraint:
         return total - most_saved
 
     def _paths(self, progress: Progress) -> list[Ids]:
-        """Return the paths a hypothesis may be on.
+        """Return the paths that the next token may continue.
 
-        It may be in a term, in another that began inside that one, or before a term.
+        The hypothesis may be in a term, in another that began inside that one, or before a term.
         """
         begun = [progress.path, *(progress.recent[i:] for i in range(len(progress.recent)))]
         paths: list[Ids] = [path for path in dict.fromkeys(begun) if path]
@@ -192,7 +196,7 @@ class TermConstraint:
         return (), 0.0
 
     def _mass(self, number: int, attention: Sequence[float]) -> float:
-        """Return the attention to the source tokens of a term."""
+        """Return the sum of the attention weights of a term's source tokens."""
         term = self.terms[number]
         return sum(attention[term.start : term.end])
 
@@ -215,8 +219,8 @@ def _begins_sentence(before: str) -> bool:
 class Offer(NamedTuple):
     """A candidate of a sentence with terms."""
 
-    bank: int
-    beam: int
+    bank: int  # tokens of terms that it has written
+    beam: int  # index of the hypothesis it continues
     token: int
     score: float
     compared: float  # the score with the bonus of its terms
@@ -284,7 +288,7 @@ class Constraints:
         """Select the n best continuations; the banks of a sentence with terms take turns."""
         plain = top_k(rows, scores, log_probs, n)
         width = scores.shape[1]
-        sentences = rows.sentences[::width].tolist()
+        sentences = rows.sentences.view(-1, width)[:, 0].tolist()
         constrained = [
             i for i, sentence in enumerate(sentences) if self._constraints[sentence] is not None
         ]
@@ -399,6 +403,6 @@ def allocate(
     round_number = (is_same_bank & is_earlier).sum(dim=2)  # better offers of the same bank
     is_possible = score.isfinite()
     fullest = bank.masked_fill(~is_possible, -1).amax(dim=1, keepdim=True)
-    key = 2 * round_number + (bank != fullest)
-    key += (~is_possible) * 2 * n_offers
+    key = 2 * round_number + (bank != fullest).long()
+    key = key.masked_fill(~is_possible, 2 * n_offers)  # higher than any other key
     return by_score.gather(1, key.sort(dim=1, stable=True).indices)

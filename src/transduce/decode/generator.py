@@ -40,13 +40,14 @@ class Generation:
     text: str
     pieces: tuple[str, ...]
     log_probs: tuple[float, ...]  # the model's, before temperature, one per token
-    slid: bool  # the prompt was longer than the window; only its end was read
+    is_prompt_cut: bool  # the prompt was longer than the window; only its end was read
 
 
 class Generator:
-    """A language model with its vocabulary."""
+    """A language model with its vocabulary, which continues prompts."""
 
     def __init__(self, folder: ModelFolder) -> None:
+        """Take the model of a folder; raise ModelError if it is a translation model."""
         if not isinstance(folder.model, LanguageModel):
             raise ModelError(
                 "this is a translation model and cannot generate; use translate, "
@@ -86,7 +87,7 @@ class Generator:
         return until(self._texts(token.id for token in drawn), stop)
 
     def context(self, prompt: str) -> list[int]:
-        """Return the tokens of a prompt, at least [SOS]."""
+        """Return the token ids of a prompt; [SOS] alone if it is empty."""
         text = normalize(prompt, self.folder.config.text.normalization)
         return self.vocabulary.encode(text) or [SOS]
 
@@ -136,12 +137,13 @@ class Generator:
                 yield token.id
 
         text = "".join(until(self._texts(ids()), stop))
-        pieces = tuple(self.vocabulary.token(token.id) for token in drawn)
+        tokens_written = tuple(self.vocabulary.token(token.id) for token in drawn)
         log_probs = tuple(token.log_prob for token in drawn)
-        return Generation(prompt, text, pieces, log_probs, slid=len(context) > self.window)
+        is_prompt_cut = len(context) > self.window
+        return Generation(prompt, text, tokens_written, log_probs, is_prompt_cut)
 
     def _texts(self, ids: Iterator[int]) -> Iterator[str]:
-        """Yield the text of the tokens, as soon as their bytes are whole characters."""
+        """Yield the text of the tokens, as soon as their bytes form complete characters."""
         pending: list[int] = []
         for i in ids:
             pending.append(i)
@@ -154,9 +156,9 @@ class Generator:
 
 
 def until(texts: Iterator[str], stop: Sequence[str]) -> Iterator[str]:
-    """Yield texts up to the first stop string, exclusive.
+    """Yield texts up to the first stop string, which is not yielded.
 
-    The end of a text that may be the beginning of a stop string is held back until the next text.
+    An ending that may be the beginning of a stop string is held back until the next text.
     """
     held = ""
     for text in texts:

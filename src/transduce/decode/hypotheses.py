@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 from transduce.config import DecodeConfig
 
-NAN_SCORES = "the model's scores are NaN: its weights are damaged, or its training diverged"
+NAN_SCORES = (
+    "the model's scores are NaN (damaged weights, or a training that diverged); "
+    "use another checkpoint"
+)
 
-Penalty = Callable[
-    [int], float
-]  # length in tokens, [EOS] included -> divisor of the log-probability
+# From the length in tokens, [EOS] included, to the divisor of the log-probability.
+Penalty = Callable[[int], float]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ def load(
 @overload
 def load(
     path: str | Path | None, *, engine: EngineName = "auto", precision: Precision = "float32"
-) -> Any: ...
+) -> Any: ...  # which of the two is known only when the folder is read
 def load(
     path: str | Path | None = None, *, engine: EngineName = "auto", precision: Precision = "float32"
 ) -> "Translator | transduce.decode.generator.Generator":

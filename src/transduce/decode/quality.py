@@ -15,19 +15,19 @@ from transduce.text.printable import list_words
 from transduce.text.terms import PHRASE_WORD
 
 MIN_LOG_PROB = math.log(0.2)  # mean per token; a translation below is a guess
-# A side is too long if it has more than MAX_RATIO times the tokens of the other, and EXTRA more.
+# A side is too long if it has more than MAX_RATIO times the tokens of the other plus EXTRA.
 MAX_RATIO = 3
 EXTRA = 10
 # A repetition is a run of up to MAX_PERIOD tokens, at least MIN_TIMES in a row and MIN_TOKENS long.
 MAX_PERIOD = 12
 MIN_TIMES = 4
 MIN_TOKENS = 8
-MIN_REPEATED = 6  # tokens of any repetition that have occurred before: two tokens four times
+MIN_REPEATED = 6  # any repetition has at least this many tokens that have occurred before
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the checks can see of one translation."""
+    """The data of one translation that the checks read."""
 
     source: str  # as given
     cleaned: str  # as the model reads it
@@ -212,7 +212,7 @@ def has_repetition(ids: Sequence[int]) -> bool:
 def is_copy(source: str, text: str) -> bool:
     """Return whether the text has the same words as the source, in any case.
 
-    A single word may be a name and is no copy.
+    A single word is not counted as a copy, because it may be a name.
     """
     source, text = source.casefold(), text.casefold()
     first_source, first_text = PHRASE_WORD.search(source), PHRASE_WORD.search(text)

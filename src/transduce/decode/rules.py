@@ -17,7 +17,7 @@ from transduce.text.vocabulary import PAD, SOS, UNKNOWN
 LogProbs = Float[Tensor, "row vocab"]
 SPACES = re.compile(r"\s+")
 NOT_TEXT = torch.tensor((PAD, SOS, UNKNOWN))
-MAX_SPACINGS = 64  # variants of a phrase, with and without spaces around its signs
+MAX_SPACINGS = 64  # variants of a phrase, with and without spaces around its punctuation
 
 
 def only_text(rows: Rows, log_probs: LogProbs) -> LogProbs:
@@ -28,7 +28,7 @@ def only_text(rows: Rows, log_probs: LogProbs) -> LogProbs:
 def begin_with(prefixes: Sequence[Sequence[int]], rules: Sequence[Rule]) -> Rule:
     """Return a rule that makes each sentence begin with the given tokens, then applies `rules`.
 
-    The prefix may contain what other rules forbid. Its log-probabilities stay the model's.
+    The prefix may contain tokens that `rules` forbid. Its tokens keep the model's log-probabilities.
     """
 
     def rule(rows: Rows, log_probs: LogProbs) -> LogProbs:
@@ -50,7 +50,7 @@ def begin_with(prefixes: Sequence[Sequence[int]], rules: Sequence[Rule]) -> Rule
 
 
 def no_repeat(n: int) -> Rule:
-    """Return a rule that forbids to repeat any n tokens in a row (Paulus et al. 2018)."""
+    """Return a rule that blocks repeated n-grams of tokens (Paulus et al. 2018)."""
 
     def rule(rows: Rows, log_probs: LogProbs) -> LogProbs:
         if rows.prefixes.shape[1] <= n:
@@ -69,14 +69,14 @@ def no_repeat(n: int) -> Rule:
 
 
 def forbid(phrases: Sequence[str], words: Words) -> Rule:
-    """Return a rule that forbids phrases as whole words, in any spelling, spacing and case.
+    """Return a rule that forbids phrases as whole words, in any tokenization, spacing and case.
 
     A token is forbidden where it would complete a phrase. So a longer word whose first tokens
     spell the phrase is forbidden too.
     """
     surfaces = [text.casefold() for text in words.surfaces]
     ordered = sorted((text, i) for i, text in enumerate(surfaces) if text)
-    # (whether the phrase begins with a word, what is written of it) -> tokens that complete it.
+    # (whether the phrase begins with a word, its part written so far) -> tokens that complete it.
     completions: dict[tuple[bool, str], list[int]] = {}
     variants = [variant for phrase in phrases for variant in _spacings(phrase)]
     for phrase in variants:
@@ -92,20 +92,22 @@ def forbid(phrases: Sequence[str], words: Words) -> Rule:
         log_probs[:, whole] = NEVER
         for row, prefix in enumerate(rows.prefixes[:, -longest - 1 :].tolist()):
             text = SPACES.sub(" ", "".join(surfaces[i] for i in prefix))
-            for written in {text, text.rstrip()}:  # one more space changes nothing
+            for written in {text, text.rstrip()}:  # a trailing space does not end a phrase
                 for n in range(min(longest, len(written)) + 1):
                     start = len(written) - n
-                    is_inside = start > 0 and is_word_character(written[start - 1])
-                    for is_word in [False] if is_inside else [False, True]:
-                        if tokens := completions.get((is_word, written[start:])):
-                            log_probs[row, tokens] = NEVER
+                    is_inside_word = start > 0 and is_word_character(written[start - 1])
+                    forbidden = list(completions.get((False, written[start:]), ()))
+                    if not is_inside_word:
+                        forbidden += completions.get((True, written[start:]), ())
+                    if forbidden:
+                        log_probs[row, forbidden] = NEVER
         return log_probs
 
     return rule
 
 
 def _spacings(phrase: str) -> list[str]:
-    """Return a phrase with and without spaces around its signs, in lower case."""
+    """Return a phrase with and without spaces around its punctuation, in lower case."""
     words = PHRASE_WORD.findall(phrase.casefold())
     between = [
         (" ",) if is_word_character(a[-1]) and is_word_character(b[0]) else ("", " ")
@@ -127,7 +129,7 @@ def _completing(rest: str, ordered: Sequence[tuple[str, int]]) -> list[int]:
 
 
 def _is_inside(phrase: str, text: str) -> bool:
-    """Return whether a token contains a whole phrase after a sign or space of its own."""
+    """Return whether a token contains a whole phrase after leading punctuation or a space."""
     place = text.find(phrase, 1)
     while place > 0:
         end = place + len(phrase)
@@ -140,5 +142,5 @@ def _is_inside(phrase: str, text: str) -> bool:
 
 
 def _is_boundary(before: str, after: str) -> bool:
-    """Return whether no word continues from one character to the next."""
+    """Return whether there is a word boundary between two adjacent characters."""
     return not (is_word_character(before) and is_word_character(after))

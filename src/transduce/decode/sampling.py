@@ -1,4 +1,4 @@
-"""Draw the next token instead of taking the best: temperature, top-k, top-p."""
+"""Sample the next token: temperature, top-k, top-p."""
 
 from collections.abc import Sequence
 
@@ -71,7 +71,10 @@ def sampler(
 def draw(
     log_probs: Float[Tensor, "row vocab"], uniform: Float[Tensor, " row"]
 ) -> Int[Tensor, "row 1"]:
-    """Return the token at which the cumulative probability passes `uniform`, from 0 to 1."""
+    """Return the token at which the cumulative probability exceeds `uniform`, a number in [0, 1).
+
+    Inverse transform sampling. The probabilities need not add up to exactly 1.
+    """
     cumulative = log_probs.double().exp().cumsum(dim=-1)
     place = torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)
     return place.clamp(max=log_probs.shape[1] - 1)  # the product may be rounded up to the total

@@ -1,10 +1,9 @@
-"""Score given targets: the log-probability of each token, and what it attended to in the source."""
+"""Score given targets: the log-probability of each token, and its attention to the source."""
 
 import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -17,6 +16,7 @@ from transduce.decode.hypotheses import NAN_SCORES
 from transduce.errors import ModelError
 from transduce.model import Transformer
 from transduce.model.attention import Mask, attention_weights
+from transduce.model.layers import DecoderLayer
 from transduce.model.weights import shared_copy
 
 MAX_BATCH_TOKENS = 2048
@@ -40,7 +40,9 @@ class AttentionRecorder:
     def __init__(self, model: Transformer) -> None:
         self.model = shared_copy(model)
         self._of_thread = threading.local()
-        layer: Any = self.model.decoder.layers[alignment_layer(model.config.n_layers)]
+        layer = self.model.decoder.layers[alignment_layer(model.config.n_layers)]
+        assert isinstance(layer, DecoderLayer), "a Decoder has only DecoderLayers"
+        assert layer.cross_attention is not None, "a Transformer has cross-attention"
         layer.cross_attention.attend = self._attend
 
     @property
@@ -75,13 +77,13 @@ def score_targets(
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]) + len(targets[i]))
     lengths = [max(len(sources[i]), len(targets[i])) + 1 for i in order]
     recorder = AttentionRecorder(models[0]) if with_attention else None
-    read_by = [recorder.model, *models[1:]] if recorder is not None else models
+    scoring_models = [recorder.model, *models[1:]] if recorder is not None else models
 
     found: dict[int, ScoredTarget] = {}
     for places in cut_batches(lengths, MAX_BATCH_TOKENS):
         indices = [order[place] for place in places]
         batch = collate([encode_example(sources[i], targets[i]) for i in indices])
-        log_probs = _target_log_probs(read_by, batch)
+        log_probs = _target_log_probs(scoring_models, batch)
         if log_probs.isnan().any():
             raise ModelError(NAN_SCORES)
         attention = recorder.attention if recorder is not None else None
@@ -93,7 +95,7 @@ def score_targets(
 
 
 def _target_log_probs(models: Sequence[Transformer], batch: Batch) -> Float[Tensor, "batch target"]:
-    """Return the log-probability of each target token, averaged over the models as probability."""
+    """Return the log-probability of each target token; models' probabilities are averaged."""
     of_models: list[Tensor] = []
     for model in models:
         with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""From texts to search inputs: clean them, split those that are too long, and find their terms."""
+"""Prepare texts for the search: clean them, split those that are too long, and find their terms."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -13,7 +13,7 @@ from transduce.text.normalize import LONE_SURROGATE, normalize
 from transduce.text.segments import Segment, split_text
 from transduce.text.terms import Term, TermMatch, contains_phrase, find_protected
 
-MAX_TOKENS = 512  # of one source; a longer run without a space is no sentence
+MAX_TOKENS = 512  # of one source; a longer run without a space is copied, not translated
 MAX_PIECE_LENGTH = 16  # characters, SentencePiece's default
 MAX_CHARACTERS = MAX_PIECE_LENGTH * (MAX_TOKENS + 1)  # a longer text has too many tokens
 UNLIMITED_POSITIONS = 1 << 20

@@ -24,11 +24,12 @@ class Translation:
     score: float = 0.0  # log-probability after the length penalty, higher is better
     notes: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
-    unseen: tuple[str, ...] = ()  # words and signs of the source that were not in the training text
+    unseen: tuple[str, ...] = ()  # words and punctuation of the source not in the training text
     unknown: tuple[str, ...] = ()  # characters of the source that are not in the vocabulary
     missing: tuple[str, ...] = ()  # glossary and protected terms missing from the translation
     alternatives: tuple[Alternative, ...] = ()  # with n_best or alternatives: all, best first
-    pieces: tuple[str, ...] = ()  # tokens of the translation; this and the rest only with details
+    # The following are set only with `details`.
+    pieces: tuple[str, ...] = ()  # tokens of the translation
     token_scores: tuple[float, ...] = ()  # log-probability of each token, [EOS] last
     alignment: str = ""  # word links in Pharaoh format: `0-0 1-2`, source word - target word
 

@@ -194,9 +194,9 @@ class Translator:
     def stream(
         self, text: str, prefix: str = "", sampling: Sampling | None = None, no_repeat: int = 0
     ) -> Iterator[str]:
-        """Translate one text and yield the translation as it is written, in whole characters.
+        """Translate one text and yield the translation as it is written, in complete characters.
 
-        Chunks are not empty. The search is greedy, or draws with `sampling`. The torch engine does it.
+        Chunks are not empty. The torch engine searches greedily, or samples with `sampling`.
         """
         options = TranslateOptions(
             self.settings(beam=1), sampling=sampling, no_repeat=no_repeat, prefix=prefix
@@ -212,7 +212,7 @@ class Translator:
         *,
         first: int = 1,
     ) -> list[Translation]:
-        """Score given translations, with details: the numbers `translate` would give them.
+        """Score given translations as `translate` would, with details.
 
         `first` is the number of the first pair in error messages.
         """
@@ -254,7 +254,7 @@ class Translator:
         return self._segmenter.max_source_tokens()
 
     def unseen_words(self, text: str) -> tuple[str, ...]:
-        """Return the words and signs of a text that were not in the training text."""
+        """Return the words and punctuation of a text that were not in the training text."""
         return self._composer.unseen_words(text)
 
     def unknown_characters(self, text: str) -> tuple[str, ...]:
@@ -359,8 +359,8 @@ class Translator:
                 raise ModelError(NAN_SCORES)
             ids.append(int(step.candidates.token[0, 0]))
             text = self._composer.text_of(ids)
-            is_whole = not text.endswith("\ufffd")  # the last character has all its bytes
-            if is_whole and text.startswith(yielded):
+            is_complete = not text.endswith("\ufffd")  # the last character has all its bytes
+            if is_complete and text.startswith(yielded):
                 yield text[len(yielded) :]
                 yielded = text
         yield text[len(yielded) :]
@@ -403,6 +403,6 @@ def _check_models(folders: Sequence[ModelFolder]) -> None:
 
 @lru_cache
 def _changed(config: DecodeConfig, **changes: str | float | int | None) -> DecodeConfig:
-    """Return the settings with those that are not None changed. Cached: calls repeat."""
+    """Return the settings with those changes that are not None. Cached: the same calls recur."""
     given = {name: value for name, value in changes.items() if value is not None}
     return resolve({"decode": {**config.model_dump(), **given}}).decode

@@ -9,18 +9,18 @@ from transduce.text.vocabulary import Vocabulary
 
 Ids = tuple[int, ...]
 
-# A spelling may begin with one of these instead of a token:
-INSIDE = -1  # it has no space before it: it follows a sign, as in "(phrase"
-FIRST = -2  # it begins a sentence
+# Markers before the first token of a spelling. They say where the spelling may be used:
+INSIDE = -1  # after punctuation, without a space, as in "(phrase"
+FIRST = -2  # at the beginning of a sentence
 
 
 class RequiredTerm(NamedTuple):
     """A term that a translation must contain in one of several forms."""
 
     targets: tuple[str, ...]  # the forms
-    first: tuple[str, ...]  # further forms at the beginning of a sentence: capitalised
-    spellings: tuple[Ids, ...]  # the forms as tokens, perhaps after INSIDE or FIRST
-    start: int  # tokens start to end (exclusive) of the source are what it translates
+    first: tuple[str, ...]  # capitalised forms, allowed at the beginning of a sentence
+    spellings: tuple[Ids, ...]  # the forms as tokens; INSIDE or FIRST may precede the tokens
+    start: int  # it translates the source tokens from start to end (exclusive)
     end: int
 
 
@@ -43,9 +43,9 @@ class Words:
     def require(
         self, phrases: Sequence[str], start: int, end: int, is_verbatim: bool = False
     ) -> RequiredTerm:
-        """Return the term that is met by any of the phrases, for source tokens start to end.
+        """Return a term that any of the phrases fulfils, for the source tokens start to end.
 
-        A phrase may be capitalised at the beginning of a sentence, unless it is verbatim.
+        A phrase may be capitalised at the beginning of a sentence, unless `is_verbatim`.
         """
         capitalised: list[str] = []
         if not is_verbatim:
@@ -56,10 +56,10 @@ class Words:
         return RequiredTerm(tuple(phrases), first, tuple(spellings), start, end)
 
     def spell(self, phrase: str) -> list[Ids]:
-        """Return a phrase as tokens: after a space, and after a sign if that differs."""
+        """Return a phrase as tokens: after a space, and after punctuation if that differs."""
         after_space = tuple(self.vocabulary.encode(phrase))
-        sign, *rest = self.vocabulary.encode("(" + phrase)
-        is_separate = self.vocabulary.decode([sign]) == "("
+        parenthesis, *rest = self.vocabulary.encode("(" + phrase)
+        is_separate = self.vocabulary.decode([parenthesis]) == "("
         is_whole = self.vocabulary.decode(rest) == phrase
         if is_separate and is_whole and tuple(rest) != after_space:
             return [after_space, (INSIDE, *rest)]

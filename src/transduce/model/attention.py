@@ -63,7 +63,7 @@ def fused_attention(
     v: Float[Tensor, "batch head key d_v"],
     mask: Mask = None,
 ) -> Float[Tensor, "batch head query d_v"]:
-    """Return Eq. 1 by PyTorch's fused kernel, which never holds all weights in memory."""
+    """Compute Eq. 1 with PyTorch's fused kernel, which never holds all weights in memory."""
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
@@ -73,7 +73,7 @@ def attention(
     v: Float[Tensor, "batch head key d_v"],
     mask: Mask = None,
 ) -> Float[Tensor, "batch head query d_v"]:
-    """Return Eq. 1 by the faster implementation for these keys: spelled out or fused."""
+    """Compute Eq. 1 with the faster implementation for these keys: spelled out or fused."""
     if kernels.is_fused_slower(k):
         return scaled_dot_product_attention(q, k, v, mask)
     return fused_attention(q, k, v, mask)

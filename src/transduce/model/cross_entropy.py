@@ -1,7 +1,7 @@
 """Cross-entropy with label smoothing (section 5.4), computed together with the output projection.
 
-The logits of a whole batch are large. Here they exist only for a few rows at a time, and the
-gradients by the hidden states and by the weights are computed in the same pass.
+The logits of a whole batch take much memory. Here they exist only for a few rows at a time. The
+gradients with respect to the hidden states and the weights are computed in the same pass.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 
 MAX_LOGITS = 1 << 20  # logits in memory at the same time
@@ -32,7 +32,9 @@ def projected_loss(
     dropout mask. consistency / 2 * (KL(p | q) + KL(q | p)) of each pair of rows is added (R-Drop).
     """
     if torch.is_grad_enabled():
-        return _ProjectedLoss.apply(hidden, weight, target, smoothing, consistency)  # type: ignore[no-untyped-call]  # torch's own
+        return _ProjectedLoss.apply(  # type: ignore[no-untyped-call]  # torch's own
+            hidden, weight, target, smoothing, consistency
+        )
     loss, _, _ = loss_and_gradients(
         hidden, weight, target, smoothing, consistency, with_gradients=False
     )
@@ -48,14 +50,14 @@ def loss_and_gradients(
     *,
     with_gradients: bool,
 ) -> tuple[Float[Tensor, ""], Tensor | None, Tensor | None]:
-    """Return the summed loss and its gradients by `hidden` and by `weight`.
+    """Return the summed loss, and its gradients with respect to `hidden` and `weight`.
 
-    The rows are processed in chunks of at most `MAX_LOGITS` logits. The gradient by a row of logits
+    The rows are processed in chunks of at most `MAX_LOGITS` logits. The gradient of a row of logits
     is softmax - smoothed target, so it is multiplied out as soon as the row is computed. The
     uniform part of the target is the same for every token: it is added to sums and products, not to
     each logit.
 
-    Without gradients the last two results are None.
+    Without `with_gradients` the last two results are None.
     """
     sum_of_weights, uniform = weight.sum(dim=0), smoothing / len(weight)
     loss = torch.zeros(
@@ -106,8 +108,8 @@ def chunks(n_rows: int, size: int, *, paired: bool) -> Iterator[slice | list[int
         return
     half, pairs_per_chunk = n_rows // 2, max(1, size // 2)
     for first in range(0, half, pairs_per_chunk):
-        some = range(first, min(half, first + pairs_per_chunk))
-        yield [*some, *(half + i for i in some)]
+        originals = range(first, min(half, first + pairs_per_chunk))
+        yield [*originals, *(half + i for i in originals)]
 
 
 def add_symmetric_kl_(
@@ -115,7 +117,7 @@ def add_symmetric_kl_(
 ) -> Float[Tensor, ""]:
     """Return the sum of KL(p | q) + KL(q | p); p is the first half of the rows, q the second.
 
-    In place: `strength` times the gradient by the logits is added to `p`. `log_p` is overwritten.
+    Works in place: adds `strength` times the gradient of the logits to `p`, and overwrites `log_p`.
     """
     (p, q), (log_p, log_q) = p.chunk(2), log_p.chunk(2)
     difference = log_p.sub_(log_q)
@@ -134,21 +136,23 @@ class _ProjectedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: FunctionCtx,
         hidden: Tensor,
         weight: Tensor,
         target: Tensor,
         smoothing: float,
         consistency: float,
     ) -> Tensor:
-        loss, *gradients = loss_and_gradients(
+        loss, d_hidden, d_weight = loss_and_gradients(
             hidden, weight, target, smoothing, consistency, with_gradients=True
         )
-        ctx.save_for_backward(*gradients)
+        assert d_hidden is not None, "requested"
+        assert d_weight is not None, "requested"
+        ctx.save_for_backward(d_hidden, d_weight)
         return loss
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        d_hidden, d_weight = ctx.saved_tensors
-        return d_hidden * gradients[0], d_weight * gradients[0], None, None, None
+    def backward(ctx: Any, d_loss: Tensor) -> tuple[Tensor | None, ...]:
+        d_hidden, d_weight = ctx.saved_tensors  # torch declares a tuple of one element
+        return d_hidden * d_loss, d_weight * d_loss, None, None, None

@@ -18,7 +18,7 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Drop a share `p` of the numbers and scale the others, so that the mean stays the same."""
+        """Drop each element with probability `p`; scale the others to keep the expected value."""
         if not self.training or not self.p:
             return x
         return kernels.dropout(x, self.p)

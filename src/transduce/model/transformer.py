@@ -63,7 +63,7 @@ class Decoder(nn.Module):
         source_mask: Bool[Tensor, "batch source"] | None = None,
     ) -> Cache:
         """Return the cache before the first target token."""
-        # All layers are DecoderLayers; the test is for the type checker.
+        # All layers are DecoderLayers; `isinstance` is for the type checker.
         layers = (layer for layer in self.layers if isinstance(layer, DecoderLayer))
         return Cache(tuple(layer.start(memory) for layer in layers), source_mask=source_mask)
 
@@ -73,7 +73,7 @@ class Decoder(nn.Module):
         """Read the new target positions; return their output and the cache extended by them."""
         n_new = x.shape[1]
         target_mask = source_mask = None
-        if n_new > 1:  # a single new position is the last one and may attend to all
+        if n_new > 1:  # a single new position is the last one: it may attend to all positions
             target_mask = causal_mask(n_new, cache.length + n_new, x.device)
         if cache.source_mask is not None:
             source_mask = padding_mask(cache.source_mask)
@@ -208,11 +208,11 @@ def require_vocab_size(config: ModelConfig) -> int:
 
 
 def initialize(model: nn.Module) -> None:
-    """Initialize the weights in place, such that post-norm trains stably.
+    """Initialize the weights in place, so that post-norm trains stably.
 
     The paper does not say how. Matrices: Xavier uniform, with W^Q, W^K and W^V counted as one
     matrix (gain 1/sqrt(2)), which keeps early attention nearly uniform. Embeddings: normal with
-    standard deviation d_model^-0.5, so that embeddings scaled as in section 3.4, and logits, have
+    standard deviation d_model^-0.5; then the logits and the scaled embeddings (section 3.4) have
     unit variance. Biases: zero.
     """
     if any(parameter.is_meta for parameter in model.parameters()):

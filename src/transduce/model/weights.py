@@ -1,4 +1,4 @@
-"""The weights of a model by name: read, write, load, share, average."""
+"""Build models, and load, save, share and average their weights by name."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -86,7 +86,9 @@ def parse_weights(content: bytes, origin: Path) -> dict[str, Tensor]:
     try:
         return load(content)
     except SafetensorError as error:
-        raise ModelError(f"{origin} cannot be read as safetensors: {error}") from None
+        raise ModelError(
+            f"{origin} cannot be read as safetensors: {error}; replace the damaged file"
+        ) from None
     except KeyError as error:
         raise ModelError(f"{origin} has weights of the unknown type {error}") from None
 
@@ -97,13 +99,17 @@ def check_weights(
     """Raise ModelError unless these are the weights of a model: all names, shapes and types."""
     for name in sorted(shapes.keys() ^ weights.keys()):
         side = "is missing" if name in shapes else "is not part of this model"
-        raise ModelError(f"{origin}: {name!r} {side}; the weights do not match the config")
+        raise ModelError(
+            f"{origin}: {name!r} {side}; the weights do not match the config, "
+            "use the config they were saved with"
+        )
     for name, expected in shapes.items():
         weight = weights[name]
         if weight.shape != expected:
             raise ModelError(
                 f"{origin}: {name!r} has shape {tuple(weight.shape)}, "
-                f"expected {tuple(expected)} by the config"
+                f"expected {tuple(expected)} by the config; "
+                "use the config the weights were saved with"
             )
         if not weight.is_floating_point():
             found = str(weight.dtype).removeprefix("torch.")

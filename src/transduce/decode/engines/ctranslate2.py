@@ -93,7 +93,7 @@ def enable_avx512(cpuinfo: Path = Path("/proc/cpuinfo")) -> None:
     """
     with contextlib.suppress(OSError), cpuinfo.open(encoding="utf-8") as file:
         flags = next((line for line in file if line.startswith("flags")), "")  # of the first core
-        if set(flags.split()) >= AVX512_FLAGS:
+        if AVX512_FLAGS.issubset(flags.split()):
             os.environ.setdefault("CT2_FORCE_CPU_ISA", "AVX512")
 
 

@@ -102,7 +102,8 @@ def branch(prefix_lengths: Sequence[int]) -> Select:
         n: int,
     ) -> Candidates:
         width = scores.shape[1]
-        at_fork = lengths[rows.sentences[::width]] + 1 == rows.prefixes.shape[1]
+        sentences = rows.sentences.view(-1, width)[:, 0]
+        at_fork = lengths[sentences] + 1 == rows.prefixes.shape[1]
 
         best, token = log_probs.max(dim=2)
         beam = torch.arange(width).expand(len(scores), -1)
