@@ -20,7 +20,7 @@ def results() -> dict[str, Result]:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_every_claim_stands_on_the_page_and_nothing_is_wider_than_the_screen(
+def test_every_claim_is_on_the_page_and_nothing_is_wider_than_the_screen(
     browser: Any, results: dict[str, Result], tmp_path: Path, width: int, scheme: str
 ) -> None:
     path = tmp_path / "claims.html"

@@ -1,4 +1,4 @@
-"""The page of `transduce compare` in a real browser: it asks for nothing, fits a phone, and text stays text."""
+"""The page of `transduce compare` in a real browser: no requests, fits a phone, text stays text."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +24,10 @@ def make_page(
 
 @pytest.fixture(scope="module")
 def content(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A page of 40 sentences: the second system wins the first 20, loses the next 10 and ties the rest; the third is a copy."""
+    """A page of 40 sentences and three systems.
+
+    The second system wins the first 20, loses the next 10 and ties the rest; the third is a copy.
+    """
     pairs = list(generate("en-it", 40, seed=6))
     source, right = [pair.source for pair in pairs], [pair.target for pair in pairs]
     worse = [f"sempre {line} qui" for line in right]

@@ -39,7 +39,7 @@ def branch(page: Any, number: int) -> Any:
 
 
 def change(page: Any, op: str) -> None:
-    """Ask for the change that the form says, and wait for what follows."""
+    """Submit the form for a change and wait for the branch."""
     before = page.locator("#station-try ol.tokens li").count()
     page.select_option("#try-op", op)
     page.click("#try-change")
@@ -115,7 +115,8 @@ def test_a_mute_head_changes_nothing_before_it(visit: Open, with_model: str) -> 
     page.click("#try-tensors summary")
     page.wait_for_selector("#try-tensors td")
     rows = page.evaluate(
-        "[...document.querySelectorAll('#try-tensors tbody tr')].map((row) => [...row.cells].map((cell) => cell.innerText))"
+        """[...document.querySelectorAll('#try-tensors tbody tr')].map((row) =>
+          [...row.cells].map((cell) => cell.innerText))"""
     )
     changed = [name for name, most in rows if most != "the same"]
     assert len(rows) == 100
@@ -172,7 +173,7 @@ def test_a_new_sentence_is_translated_and_hostile_text_stays_text(
     assert page.locator("#main img").count() == 0
 
 
-def test_what_cannot_be_done_is_said(visit: Open, with_model: str) -> None:
+def test_a_text_that_is_too_long_is_reported(visit: Open, with_model: str) -> None:
     page = visit(with_model).page
     page.fill("#try-text", "I love you " * 60)
     page.click("#try-translate")
@@ -183,7 +184,7 @@ def test_what_cannot_be_done_is_said(visit: Open, with_model: str) -> None:
     assert page.locator("#station-try ol.tokens li").count() == 1
 
 
-def test_without_a_model_the_branches_that_came_along_are_shown_and_it_says_so(
+def test_a_page_without_a_model_shows_its_branches_and_explains_why(
     visit: Open, traced: Trace
 ) -> None:
     without = traced.edit({"op": "no_positions"})

@@ -37,7 +37,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)>"
 
 
 def step(page: Any, t: int) -> None:
-    """Go to a time step as a person does, who clicks again if the page moved under the mouse."""
+    """Click on a time step; click again if the page moved under the mouse."""
     for _ in range(5):
         page.locator(".said .chip").nth(t).click()
         if page.inner_text("#count").startswith(f"step {t + 1} of"):
@@ -46,7 +46,7 @@ def step(page: Any, t: int) -> None:
 
 
 def numbers(page: Any) -> list[dict[str, str]]:
-    """All numbers that name their tensor."""
+    """Return all numbers on the page that name their tensor."""
     return page.evaluate(
         "[...document.querySelectorAll('[data-tensor]')].map((node) => ({ ...node.dataset }))"
     )
@@ -57,7 +57,7 @@ def value_of(traced: Trace, name: str, index: str) -> float:
 
 
 def near(a: float, b: float) -> bool:
-    """Equal but for float16, which holds eleven bits."""
+    """Return whether two numbers are equal within the precision of float16."""
     return a == b or abs(a - b) <= 2**-10 * abs(b) + 2**-24
 
 
@@ -105,8 +105,8 @@ def test_the_page_says_why_molto_was_written_and_the_numbers_are_the_models(
         < 0.1
     )  # type: ignore[index]  # it is there
     assert (
-        f"It gave “molto” {100 * float(probs.max()):.0f} %, next “bene” {100 * float(probs.topk(2).values[1]):.2f} %."
-        in said
+        f"It gave “molto” {100 * float(probs.max()):.0f} %, "
+        f"next “bene” {100 * float(probs.topk(2).values[1]):.2f} %." in said
     )
 
 
@@ -270,9 +270,11 @@ def test_a_phone_shows_it_all_without_panning_the_page_and_no_letter_is_small(
     page = visit(exported, width=390).page
     page.evaluate(UNFOLD)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    small = """() => [...document.querySelectorAll('body *')].filter((node) => node.offsetParent !== null
+    small = """() => [...document.querySelectorAll('body *')].filter((node) =>
+      node.offsetParent !== null
       && [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim())
-      && parseFloat(getComputedStyle(node).fontSize) < 14).map((node) => node.outerHTML.slice(0, 90))"""
+      && parseFloat(getComputedStyle(node).fontSize) < 14)
+        .map((node) => node.outerHTML.slice(0, 90))"""
     assert page.evaluate(small) == []
 
 
@@ -312,8 +314,9 @@ def test_each_view_saves_as_svg_and_png_and_copies_as_csv(
         with page.expect_download() as download:
             page.locator("#station-scores figure .tool").nth(kind).click()
         assert Path(download.value.path()).read_bytes().startswith(start)
+    # Keep the blobs instead of downloading them: a browser refuses the eleventh download.
     page.evaluate("""() => { window.saved = []; HTMLAnchorElement.prototype.click = () => {};
-      URL.createObjectURL = (blob) => { saved.push(blob); return "#"; }; }""")  # a browser refuses the eleventh download
+      URL.createObjectURL = (blob) => { saved.push(blob); return "#"; }; }""")
     figures = page.locator("main figure")
     assert figures.count() >= 18
     for i in range(figures.count()):
@@ -374,7 +377,7 @@ def test_a_branch_shows_its_difference_from_the_original(traced: Trace, visit: O
 
 
 def large(n_layers: int, n_heads: int, size: int) -> Trace:
-    """A trace of a large model on a long text; its numbers are drawn."""
+    """A trace of a large model on a long text; its numbers are random."""
     draw = torch.Generator().manual_seed(0)
     words = [f"word{i}" for i in range(size)]
     tensors: dict[str, Tensor] = {}
@@ -424,9 +427,17 @@ def large(n_layers: int, n_heads: int, size: int) -> Trace:
         "text": " ".join(words),
     }
     model = {
-        "kind": "encoder-decoder", "n_layers": n_layers, "n_heads": n_heads, "d_model": 8, "vocab_size": size, "norm": "post",
-        "positions": "sinusoidal", "alignment_layer": n_layers - 1, "alpha": 1.0, "length_penalty": "power",
-    }  # fmt: skip
+        "kind": "encoder-decoder",
+        "n_layers": n_layers,
+        "n_heads": n_heads,
+        "d_model": 8,
+        "vocab_size": size,
+        "norm": "post",
+        "positions": "sinusoidal",
+        "alignment_layer": n_layers - 1,
+        "alpha": 1.0,
+        "length_penalty": "power",
+    }
     steps = [{"chosen": t, "top": [], "entropy": 0.0, "rank": 0} for t in range(size)]
     node = {"id": 0, "piece": "w", "log_prob": -1.0, "normalised": -1.0, "state": "kept"}
     parents = [(8 * (t - 1) if t else -1, t) for t in range(size) for _ in range(8)]
@@ -492,10 +503,17 @@ def test_the_film_of_a_training_is_shown_frame_by_frame(traced: Trace, visit: Op
         for i in (0, 1)
     }
     frames = [
-        {"step": n, "valid_loss": 300.0 / n, "text": f"text {n}", "source": ["a", "b", "[EOS]"], "target": ["[SOS]", "c"],
-         "steps": [{"chosen": 5, "top": [[5, "c", 1.0, n / 1000]], "entropy": 0.0, "rank": 0}] * 2}
+        {
+            "step": n,
+            "valid_loss": 300.0 / n,
+            "text": f"text {n}",
+            "source": ["a", "b", "[EOS]"],
+            "target": ["[SOS]", "c"],
+            "steps": [{"chosen": 5, "top": [[5, "c", 1.0, n / 1000]], "entropy": 0.0, "rank": 0}]
+            * 2,
+        }
         for n in (100, 200)
-    ]  # fmt: skip
+    ]
     page = visit(
         export_html(traced, film=save(weights, {"transduce.film": json.dumps(frames)}))
     ).page
@@ -513,7 +531,7 @@ def test_the_film_of_a_training_is_shown_frame_by_frame(traced: Trace, visit: Op
     )
 
 
-def test_a_server_is_asked_for_a_trace_and_nothing_else_is(
+def test_the_page_of_a_server_requests_traces_and_nothing_else(
     browser: Any, translator: Translator
 ) -> None:
     uvicorn = pytest.importorskip("uvicorn", reason="uvicorn is not installed: no server")
@@ -569,8 +587,11 @@ def test_a_server_is_asked_for_a_trace_and_nothing_else_is(
         thread.join()
 
 
-def test_modules_use_no_way_to_run_text_and_draw_no_lots() -> None:
-    forbidden = r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\(|new Function|Math\.random|https?://(?!www\.w3\.org/2000/svg)"
+def test_modules_evaluate_no_text_and_use_no_random_numbers() -> None:
+    forbidden = (
+        r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\(|new Function|Math\.random|"
+        r"https?://(?!www\.w3\.org/2000/svg)"
+    )
     for path in PAGE.rglob("*.js"):
         assert not re.search(forbidden, path.read_text(encoding="utf-8")), path.name
 

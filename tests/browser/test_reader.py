@@ -82,7 +82,7 @@ def test_one_head_has_one_number_in_names_banner_and_table(
     assert lines[1].startswith('"encoder layer 1, self-attention",1,enc.0.self.weights[0],')
 
 
-def test_a_branch_says_where_it_was_changed_and_where_another_word_was_fed_back(
+def test_a_branch_reports_where_it_was_changed_and_where_another_token_was_fed_back(
     with_branches: str, made: list[Trace], traced: Trace, visit: Open
 ) -> None:
     page = visit(with_branches).page
@@ -107,8 +107,8 @@ def test_a_branch_says_where_it_was_changed_and_where_another_word_was_fed_back(
             assert "fed back" not in found[i]
     [i] = [i for i, b in enumerate(made, 1) if b.meta["target"]["text"] == "Ti ama molto"]
     assert (
-        "another token was written at step 2 (\u201cama\u201d instead of \u201camo\u201d) and fed back"
-        in found[i]
+        "another token was written at step 2 (\u201cama\u201d instead of \u201camo\u201d) "
+        "and fed back" in found[i]
     )
 
 
@@ -131,19 +131,30 @@ def test_a_branch_keeps_all_stations_and_numbers_and_whoever_opened_it_stays(
         assert (left_out > 0) == (is_small and number > 0)
 
 
-def test_what_the_page_says_can_be_pointed_at_answers_beside_the_pointer(opened: Any) -> None:
+def test_everything_with_an_explanation_shows_it_beside_the_pointer(opened: Any) -> None:
     page = opened
     step(page, 2)
-    for selector in ("#why .how", "#more .how", "#station-sentence table.bars tbody tr", "#station-sentence path[data-how]",
-                     "#station-decoder path[data-how]", "#station-qkv rect[data-how]", "#station-beam .node",
-                     "#probabilities tbody tr", "#station-lens [data-how]"):  # fmt: skip
+    for selector in (
+        "#why .how",
+        "#more .how",
+        "#station-sentence table.bars tbody tr",
+        "#station-sentence path[data-how]",
+        "#station-decoder path[data-how]",
+        "#station-qkv rect[data-how]",
+        "#station-beam .node",
+        "#probabilities tbody tr",
+        "#station-lens [data-how]",
+    ):
         assert len(tip_of(page, selector)) > 20, selector
     for x in (190, 200):  # a page that still scrolls hides it again
         page.locator("#station-scores canvas").last.hover(position={"x": x, "y": 60})
         page.wait_for_timeout(500)
     assert re.match(r"(enc|dec)\.\d\.\w+\.\w+\[\d, \d, \d+\] = ", page.inner_text("#tip"))
     box = page.evaluate(
-        "(() => { const b = document.querySelector('#tip').getBoundingClientRect(); return [b.left, b.right, b.top, b.bottom]; })()"
+        """(() => {
+          const box = document.querySelector('#tip').getBoundingClientRect();
+          return [box.left, box.right, box.top, box.bottom];
+        })()"""
     )
     assert 0 <= box[0] < box[1] <= 1280
     assert 0 <= box[2] < box[3] <= 900
@@ -163,9 +174,8 @@ def test_shown_arithmetic_comes_out_right_from_the_digits_that_are_shown(opened:
         rf"^{number} \+ {number} = {number}": lambda a, b: a + b,
         rf"^{number} \+ log p\S* {number}.* = {number};": lambda a, b: a + b,
         rf"= {number} / {number} = {number}": lambda a, b: a / b,
-        rf"the table holds {number} for this token; times \u221a96 = {number} that is {number}": lambda a, b: (
-            a * b
-        ),
+        rf"the table holds {number} for this token; "
+        rf"times \u221a96 = {number} that is {number}": lambda a, b: a * b,
     }
     seen: dict[str, int] = dict.fromkeys(checks, 0)
     for t in range(4):
@@ -175,8 +185,16 @@ def test_shown_arithmetic_comes_out_right_from_the_digits_that_are_shown(opened:
             page.keyboard.press(key)
         for stage in ("raw", "scaled", "weights"):
             page.locator(f"[data-stage={stage}]").click()
-            texts = page.evaluate("""[...[...document.querySelectorAll('.readout .line')].map((n) => n.textContent),
-              ...[...document.querySelectorAll('[data-how]')].flatMap((n) => n.dataset.how.split('\\n'))]""")
+            texts = page.evaluate(
+                """(() => {
+                  const lines = [...document.querySelectorAll('.readout .line')];
+                  const tips = [...document.querySelectorAll('[data-how]')];
+                  return [
+                    ...lines.map((node) => node.textContent),
+                    ...tips.flatMap((node) => node.dataset.how.split('\\n')),
+                  ];
+                })()"""
+            )
             for text in texts:
                 for pattern, compute in checks.items():
                     for a, b, c in re.findall(pattern, text):
@@ -187,7 +205,7 @@ def test_shown_arithmetic_comes_out_right_from_the_digits_that_are_shown(opened:
     assert all(seen.values()), seen
 
 
-def test_without_the_mask_it_says_whose_probabilities_these_are(
+def test_without_the_mask_the_page_explains_its_probabilities(
     with_branches: str, made: list[Trace], visit: Open
 ) -> None:
     page = visit(with_branches).page
@@ -211,7 +229,9 @@ def test_colours_have_a_scale_with_numbers_by_day_by_night_and_for_differences(
     with_branches: str, visit: Open, traced: Trace
 ) -> None:
     page = visit(with_branches).page
-    scale = "() => [...document.querySelector('#station-heads .legend svg').querySelectorAll('text')].map((n) => n.textContent)"
+    scale = """() =>
+      [...document.querySelectorAll('#station-heads .legend svg text')].map((n) => n.textContent)
+    """
     first = "() => document.querySelector('#station-heads .legend rect').getAttribute('fill')"
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
@@ -230,7 +250,11 @@ def test_colours_have_a_scale_with_numbers_by_day_by_night_and_for_differences(
 def test_the_captions_of_heads_are_shares_of_the_same_rows(traced: Trace, opened: Any) -> None:
     told = opened.eval_on_selector_all(
         ".head",
-        "all => all.map((b) => [b.dataset.place, Number(b.dataset.head), b.querySelector('.role').textContent])",
+        """all => all.map((button) => [
+          button.dataset.place,
+          Number(button.dataset.head),
+          button.querySelector('.role').textContent,
+        ])""",
     )
     counted = 0
     for place, head, role in told:
@@ -260,11 +284,11 @@ def test_counts_and_sums_agree_with_each_other(
 ) -> None:
     page = visit(export_html(traced, weights=pack_model(translator.folder))).page
     hidden = traced["dec.1.ff.hidden"]
-    awake = int((hidden[2] > 0).sum())
-    assert f"{awake} of them are awake ({100 * awake / 256:.0f} %)" in page.text_content(
+    active = int((hidden[2] > 0).sum())
+    assert f"{active} of them are active ({100 * active / 256:.0f} %)" in page.text_content(
         "#station-ff"
     )
-    assert f"one of {awake} of 256 neurons that are awake" in page.text_content(
+    assert f"one of {active} of 256 neurons that are active" in page.text_content(
         "#station-ff .readout"
     )
     lengths = [
@@ -287,7 +311,7 @@ def test_counts_and_sums_agree_with_each_other(
             assert page.inner_text("#try-form output") == "sum 1.000"
 
 
-def test_a_change_is_not_made_on_top_of_another_unless_that_is_asked(
+def test_a_change_is_not_made_on_top_of_another_unless_requested(
     traced: Trace, translator: Translator, visit: Open
 ) -> None:
     page = visit(export_html(traced, weights=pack_model(translator.folder))).page
@@ -326,7 +350,7 @@ def test_a_longer_word_gives_maps_with_a_column_for_each_token_and_no_map_of_zer
 
 
 @pytest.mark.parametrize("has_model", [False, True])
-def test_words_never_seen_bytes_and_a_loop_are_said(
+def test_unseen_words_byte_tokens_and_repetition_are_reported(
     traced: Trace, translator: Translator, visit: Open, has_model: bool
 ) -> None:
     text = "I love xyzzy \u2603"
@@ -351,7 +375,7 @@ def test_words_never_seen_bytes_and_a_loop_are_said(
     assert "The translation repeats itself." in page.inner_text("#doubts")
 
 
-def test_the_first_screen_says_what_the_rest_had_and_what_hiding_means(
+def test_the_first_screen_shows_the_remaining_probability_and_explains_hiding(
     traced: Trace, opened: Any
 ) -> None:
     step(opened, 2)
@@ -365,8 +389,8 @@ def test_the_first_screen_says_what_the_rest_had_and_what_hiding_means(
     assert math.exp(float(traced["align.occlusion"][2, 4])) < 1.05
     mean = traced["dec.0.cross.weights"][:, 2].mean(0)
     assert (
-        f"Layer 1 looked {100 * float(mean.max()):.0f} % at \u201c{traced.meta['source']['pieces'][int(mean.argmax())]}\u201d"
-        in said
+        f"Layer 1 looked {100 * float(mean.max()):.0f} % at "
+        f"\u201c{traced.meta['source']['pieces'][int(mean.argmax())]}\u201d" in said
     )
 
 

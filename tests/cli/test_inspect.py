@@ -147,7 +147,11 @@ def test_every_error_is_one_line(transduce: Run, tmp_path: Path) -> None:
         ((TEXT, "--with-model"), 2, "--with-model puts the model into a page; add --html FILE"),
         ((TEXT, "--svg", "x.svg", "--json"), 2, "--svg and --json exclude each other"),
         ((TEXT, "--edit", "{"), 2, "--edit '{' is not JSON: "),
-        ((TEXT, "--edit", "[]"), 2, 'an edit is an object such as {"op": "no_mask"}, not []'),
+        (
+            (TEXT, "--edit", "[]"),
+            2,
+            'edit [] is not an object; expected one such as {"op": "no_mask"}',
+        ),
         ((TEXT, "--edit", '{"op": "paint"}'), 2, "unknown edit 'paint'; known: mute, "),
         ((TEXT, "--view", "heads", "--layer", 9), 2, "--layer 9 is out of range; expected 0 to 1"),
         ((TEXT, "--kind", "soft"), 2, "'soft' is not one of"),

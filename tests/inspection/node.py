@@ -1,4 +1,4 @@
-"""Run the page's modules in Node: a script reads `input` and returns `answer(value)`."""
+"""Run the page's modules in Node: a script reads `input` and calls `answer(value)`."""
 
 import base64
 import json
@@ -21,16 +21,20 @@ import { openModel } from "./model.js";
 import { cleanText, Pieces, splitWords } from "./pieces.js";
 const input = JSON.parse(readFileSync("input.json", "utf8"));
 const answer = (value) => writeFileSync("answer.json", JSON.stringify(value));
-const base64 = ({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength).toString("base64");
+const base64 = ({ buffer, byteOffset, byteLength }) =>
+  Buffer.from(buffer, byteOffset, byteLength).toString("base64");
 const tensor = ({ shape, data }) => ({ shape, data: base64(data) });
-const whole = (trace) => ({ meta: trace.meta, tensors: trace.names().map((name) => [name, tensor(trace.get(name))]) });
+const whole = (trace) => ({
+  meta: trace.meta,
+  tensors: trace.names().map((name) => [name, tensor(trace.get(name))]),
+});
 const open = (path) => openModel(new Uint8Array(readFileSync(path)));
 """
 
 
 def run_js(folder: Path, script: str, asked: Any) -> Any:
-    """What a script answers."""
-    assert NODE is not None, "whoever needs it says so"
+    """Run a script and return the value it passed to `answer`."""
+    assert NODE is not None, "tests that use this are marked needs_node"
     for module in PAGE.glob("*.js"):
         shutil.copy(module, folder)
     (folder / "package.json").write_text('{"type": "module"}')
@@ -41,7 +45,7 @@ def run_js(folder: Path, script: str, asked: Any) -> Any:
     return json.loads((folder / "answer.json").read_text(encoding="utf-8"))
 
 
-def to_tensor(told: Any) -> Tensor:
-    """A tensor out of what a script answered."""
-    numbers = np.frombuffer(base64.b64decode(told["data"]), dtype=np.float32)
-    return torch.from_numpy(numbers.copy()).view(told["shape"])
+def to_tensor(answer: Any) -> Tensor:
+    """Convert a tensor in the answer of a script."""
+    numbers = np.frombuffer(base64.b64decode(answer["data"]), dtype=np.float32)
+    return torch.from_numpy(numbers.copy()).view(answer["shape"])

@@ -24,15 +24,44 @@ from transduce.text.vocabulary import EOS, SOS, Kind, Vocabulary, learn_vocabula
 
 pytestmark = needs_node
 HOSTILE = [
-    "", " ", "  ", "a", " leading", "trailing ", "two  spaces   three", "\ttab\tand\rreturn", "line\nfeed\n\n",
-    "🙂", "👩\u200d👩\u200d👧\u200d👦 family 🇮🇹", "مرحبا بالعالم", "שלום עולם", "你好，世界", "こんにちは",
-    "안녕하세요", "e\u0301 cafe\u0301",
-    "Z\u0351\u036b\u0313\u036a\u0302\u036b\u033d\u034f\u0334\u0319\u0324\u031e\u0349\u035a\u032f\u031e\u0320\u034dA\u0334\u0335\u031c\u0330\u0354",
-    "a\u0300" * 30, "\ufeffmark", "\u200bzero\u200dwidth", "</script><img onerror=alert(1)>", "<0x41><0xE2>",
-    "[SOS] [EOS] [UNK]", "x\xa0y\u2003z", "ﬁ ² ①", "\x00\x07\x1b[31mred", "\x1c\x1d\x85", "I love\u2581you",
-    "\u2581", "\u2581\u2581 \u2581", "\ufdd0\u2581", "\U0010ffff", "ẞßſ", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    "",
+    " ",
+    "  ",
+    "a",
+    " leading",
+    "trailing ",
+    "two  spaces   three",
+    "\ttab\tand\rreturn",
+    "line\nfeed\n\n",
+    "🙂",
+    "👩\u200d👩\u200d👧\u200d👦 family 🇮🇹",
+    "مرحبا بالعالم",
+    "שלום עולם",
+    "你好，世界",
+    "こんにちは",
+    "안녕하세요",
+    "e\u0301 cafe\u0301",
+    "Z\u0351\u036b\u0313\u036a\u0302\u036b\u033d\u034f\u0334\u0319\u0324\u031e\u0349\u035a\u032f"
+    "\u031e\u0320\u034dA\u0334\u0335\u031c\u0330\u0354",
+    "a\u0300" * 30,
+    "\ufeffmark",
+    "\u200bzero\u200dwidth",
+    "</script><img onerror=alert(1)>",
+    "<0x41><0xE2>",
+    "[SOS] [EOS] [UNK]",
+    "x\xa0y\u2003z",
+    "ﬁ ² ①",
+    "\x00\x07\x1b[31mred",
+    "\x1c\x1d\x85",
+    "I love\u2581you",
+    "\u2581",
+    "\u2581\u2581 \u2581",
+    "\ufdd0\u2581",
+    "\U0010ffff",
+    "ẞßſ",
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
     "1,234.5 €",
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +94,7 @@ def random_folder(
     model = build(config).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if parameter.dim() == 1:  # otherwise all norms are alike and all biases nothing
+            if parameter.dim() == 1:  # otherwise all norms are equal and all biases zero
                 parameter.add_(torch.randn_like(parameter) * 0.2)
             elif "embedding" in name:
                 parameter.mul_(2)  # clear decisions
@@ -133,7 +162,10 @@ def test_logits_of_the_built_in_model_equal_pytorch_for_fifty_random_pairs(
         return [draw.randrange(4, size) for _ in range(draw.randrange(0, 24))]
 
     pairs = [([*some(), EOS], [SOS, *some()]) for _ in range(50)]
-    script = "const model = open(input.weights); answer(input.pairs.map(([s, t]) => tensor(model.logits(s, t))));"
+    script = """
+    const model = open(input.weights);
+    answer(input.pairs.map(([source, target]) => tensor(model.logits(source, target))));
+    """
     told = run_js(
         tmp_path, script, {"weights": write_weights(translator.folder, tmp_path), "pairs": pairs}
     )
@@ -151,13 +183,16 @@ def test_two_hundred_held_out_sentences_are_translated_alike(
     tmp_path: Path, translator: Translator, beam: int
 ) -> None:
     texts = [pair.source for pair in generate("en-it", 200, seed=23, split="held-out")]
-    script = "const model = open(input.weights); answer(input.texts.map((text) => model.translate(text, input.beam)));"
+    script = """
+    const model = open(input.weights);
+    answer(input.texts.map((text) => model.translate(text, input.beam)));
+    """
     asked = {"weights": write_weights(translator.folder, tmp_path), "texts": texts, "beam": beam}
     told = run_js(tmp_path, script, asked)
     assert told == [each.text for each in translator.translate(texts, beam=beam)]
 
 
-def test_a_trace_of_the_built_in_model_is_the_same_by_both_roads(
+def test_a_trace_of_the_built_in_model_is_the_same_in_python_and_javascript(
     tmp_path: Path, translator: Translator
 ) -> None:
     texts = ["I love you very much", "the cats 🙂 see Maria"]
@@ -189,14 +224,14 @@ def test_a_trace_of_the_built_in_model_is_the_same_by_both_roads(
     ],
     ids=lambda edits: "+".join(edit["op"] for edit in edits),
 )
-def test_an_edit_changes_the_same_numbers_by_both_roads(
+def test_an_edit_changes_the_same_numbers_in_python_and_javascript(
     tmp_path: Path, translator: Translator, edits: list[dict[str, Any]]
 ) -> None:
     (told,) = traces_in_js(translator.folder, tmp_path, [("I love you very much", edits, None)])
     assert_same_trace(trace(translator, "I love you very much", edits=edits), told)
 
 
-def test_what_cannot_be_edited_is_refused_in_the_same_words(
+def test_invalid_edits_give_the_same_message_in_python_and_javascript(
     tmp_path: Path, translator: Translator
 ) -> None:
     wrong: list[dict[str, Any]] = [
@@ -213,8 +248,15 @@ def test_what_cannot_be_edited_is_refused_in_the_same_words(
     ]
     script = """
     const model = open(input.weights);
-    const said = (edit) => { try { model.trace("I love you", [edit]); return null; } catch (error) { return error.message; } };
-    answer(input.edits.map(said));
+    const messageOf = (edit) => {
+      try {
+        model.trace("I love you", [edit]);
+        return null;
+      } catch (error) {
+        return error.message;
+      }
+    };
+    answer(input.edits.map(messageOf));
     """
     told = run_js(
         tmp_path, script, {"weights": write_weights(translator.folder, tmp_path), "edits": wrong}
@@ -237,7 +279,7 @@ def test_what_cannot_be_edited_is_refused_in_the_same_words(
     ids=lambda changes: "-".join(map(str, changes)) or "post",
 )
 @pytest.mark.parametrize("kind", ["joint", "separate", "decoder-only"])
-def test_every_kind_of_model_gives_the_same_trace_by_both_roads(
+def test_every_kind_of_model_gives_the_same_trace_in_python_and_javascript(
     tmp_path: Path, vocabulary: Vocabulary, italian: Vocabulary, changes: dict[str, Any], kind: str
 ) -> None:
     own = italian if kind == "separate" else None
@@ -276,7 +318,7 @@ def test_the_length_penalty_of_the_paper_ranks_alike(
 
 @pytest.mark.parametrize("is_text", [False, True])
 @pytest.mark.parametrize("kind", ["unigram", "bpe", "char", "byte"])
-def test_texts_have_the_same_pieces_and_pieces_the_same_text(
+def test_texts_encode_and_tokens_decode_as_in_python(
     tmp_path: Path, grammar_lines: list[str], kind: Kind, is_text: bool
 ) -> None:
     lines = [*grammar_lines, "café naïve über 你好", "  two  spaces"]
@@ -312,7 +354,9 @@ def test_texts_have_the_same_pieces_and_pieces_the_same_text(
     assert told["words"] == [text.split() for text in texts]
 
 
-def test_half_a_character_becomes_the_sign_for_it(tmp_path: Path, translator: Translator) -> None:
+def test_an_incomplete_character_becomes_the_replacement_character(
+    tmp_path: Path, translator: Translator
+) -> None:
     script = 'const model = open(input.weights); answer(model.encode("a\\ud83d b"));'
     told = run_js(tmp_path, script, {"weights": write_weights(translator.folder, tmp_path)})
     assert told == translator.source_vocabulary.encode(translator.clean("a\ud83d b"))

@@ -1,4 +1,4 @@
-"""What is shipped with a page that holds its model."""
+"""The packed model inside a page."""
 
 import json
 from dataclasses import replace
@@ -74,6 +74,7 @@ def test_a_model_that_is_too_large_for_a_page_is_refused(untrained_folder: Model
     with pytest.raises(UsageError) as caught:
         pack_model(folder)
     assert str(caught.value) == (
-        f"this model has {n_parameters / 1e6:.1f} million parameters, a page holds at most 8 million; "
+        f"this model has {n_parameters / 1e6:.1f} million parameters, "
+        "a page holds at most 8 million; "
         "remove --with-model, or use transduce serve"
     )

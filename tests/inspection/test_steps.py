@@ -4,7 +4,7 @@ from transduce.decode.load import load
 from transduce.inspection.steps import time_steps
 
 
-def test_i_love_you_very_much_takes_four_time_steps_one_piece_each() -> None:
+def test_i_love_you_very_much_takes_four_time_steps_of_one_token() -> None:
     steps = time_steps(load(), "I love you very much")
     assert [step.written for step in steps] == ["Ti", "amo", "molto", "[EOS]"]
     assert [step.read for step in steps] == [
@@ -17,7 +17,7 @@ def test_i_love_you_very_much_takes_four_time_steps_one_piece_each() -> None:
         probabilities = [candidate.probability for candidate in step.candidates]
         assert probabilities == sorted(probabilities, reverse=True)
         assert sum(probabilities) <= 1.0001
-        assert step.written == step.candidates[0].piece
+        assert step.written == step.candidates[0].token
 
 
 def test_the_steps_spell_the_greedy_translation() -> None:

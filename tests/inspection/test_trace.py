@@ -87,7 +87,7 @@ def close(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> None:
 @pytest.mark.parametrize(
     "text", [TEXT, "Your cat is a lovely cat", "The girls did not eat my apples"]
 )
-def test_the_spelled_out_pass_says_what_the_fast_search_said_step_by_step(
+def test_the_spelled_out_pass_agrees_with_the_search_step_by_step(
     builtin: Translator, text: str
 ) -> None:
     found = trace(builtin, text, beam=1)
@@ -115,12 +115,12 @@ def test_the_spelled_out_pass_of_any_shape_agrees_with_the_cache(
     else:
         cache = worker.model.start()
     with torch.inference_mode():
-        for t, piece in enumerate(ids):
-            hidden, cache = worker.model.decode(torch.tensor([[piece]]), cache)
+        for t, token in enumerate(ids):
+            hidden, cache = worker.model.decode(torch.tensor([[token]]), cache)
             close(spelled[t], torch.log_softmax(worker.model.logits(hidden[0, 0]), dim=-1))
 
 
-def test_a_language_model_is_seen_to_think_what_it_writes(vocabulary: Vocabulary) -> None:
+def test_the_trace_of_a_language_model_agrees_with_its_generation(vocabulary: Vocabulary) -> None:
     generator = worker_of(vocabulary, "decoder-only", "pre", "sinusoidal")
     assert isinstance(generator, Generator)
     found = trace(generator, "I love")
@@ -215,7 +215,7 @@ def test_positions_and_embeddings_add_up(worker: Translator | Generator) -> None
         )
 
 
-def test_the_steps_say_what_the_logits_say(built: Trace) -> None:
+def test_the_steps_agree_with_the_logits(built: Trace) -> None:
     assert built.meta["source"]["pieces"] == ["I", "love", "you", "very", "much", "[EOS]"]
     assert built.meta["target"]["pieces"] == ["[SOS]", "Ti", "amo", "molto"]
     assert [built.meta["vocabulary"][step["chosen"]] for step in built.meta["steps"]] == [
@@ -225,9 +225,9 @@ def test_the_steps_say_what_the_logits_say(built: Trace) -> None:
         "[EOS]",
     ]
     for t, step in enumerate(built.meta["steps"]):
-        number, piece, logit, probability = step["top"][0]
+        number, token, logit, probability = step["top"][0]
         assert number == int(built["logits"][t].argmax())
-        assert piece == built.meta["vocabulary"][number]
+        assert token == built.meta["vocabulary"][number]
         assert (logit, probability) == pytest.approx(
             (float(built["logits"][t].max()), float(built["probs"][t].max()))
         )
@@ -237,7 +237,7 @@ def test_the_steps_say_what_the_logits_say(built: Trace) -> None:
         assert step["rank"] == 0
 
 
-def test_the_tree_holds_the_search(builtin: Translator, built: Trace) -> None:
+def test_the_tree_contains_the_whole_search(builtin: Translator, built: Trace) -> None:
     """The best ended node is the translation; scores are sums of log-probabilities."""
     nodes = built.meta["tree"]
     for node in nodes:
@@ -256,7 +256,7 @@ def test_the_tree_holds_the_search(builtin: Translator, built: Trace) -> None:
     assert sum(node["state"] == "kept" and node["step"] == 0 for node in nodes) == 4
 
 
-def test_three_answers_to_where_it_looked(built: Trace) -> None:
+def test_attention_occlusion_and_gradient_agree_with_computation_by_hand(built: Trace) -> None:
     """Occlusion agrees with hiding by hand; the gradient with a small step along the input."""
     assert built.alignment() == [(0, 1), (1, 1), (2, 0), (3, 2)]
     close(built["align.attention"], built["dec.1.cross.weights"].mean(dim=0))
@@ -314,7 +314,7 @@ def test_a_row_set_by_hand_is_that_row(built: Trace) -> None:
     assert changed[[0, 1]].max() == 0  # the steps before know nothing of it
 
 
-def test_a_row_of_the_decoder_that_is_short_goes_on_with_zeros(built: Trace) -> None:
+def test_a_short_row_of_the_decoder_is_padded_with_zeros(built: Trace) -> None:
     branch = built.edit(
         {"op": "row", "at": "dec.0.self", "head": 1, "row": 1, "values": [0.25, 0.75]}
     )
@@ -365,7 +365,9 @@ def test_a_language_model_can_be_edited_too(vocabulary: Vocabulary) -> None:
     )
 
 
-def test_another_word_and_a_forced_piece(builtin: Translator, built: Trace) -> None:
+def test_a_replaced_word_and_a_forced_token_change_the_translation(
+    builtin: Translator, built: Trace
+) -> None:
     assert (
         built.edit({"op": "replace", "word": 1, "with": "see"}).meta["target"]["text"]
         == "Ti vedo molto"
@@ -376,7 +378,7 @@ def test_another_word_and_a_forced_piece(builtin: Translator, built: Trace) -> N
     assert built.edit({"op": "force", "step": 1, "piece": EOS}).meta["target"]["text"] == "Ti"
 
 
-def test_an_edited_model_that_is_not_changed_finds_the_same(
+def test_an_edit_without_effect_leaves_the_search_result_unchanged(
     builtin: Translator, built: Trace
 ) -> None:
     """Two roads: with a cache, and reading everything again as edits need it."""
@@ -387,7 +389,7 @@ def test_an_edited_model_that_is_not_changed_finds_the_same(
         assert a["score"] == pytest.approx(b["score"], abs=1e-4)
 
 
-def test_a_file_gives_back_what_was_put_in(built: Trace, tmp_path: Path) -> None:
+def test_a_saved_trace_loads_unchanged(built: Trace, tmp_path: Path) -> None:
     built.save(tmp_path / "x.safetensors")
     loaded = load_trace(tmp_path / "x.safetensors")
     assert loaded.meta == json.loads(json.dumps(built.meta))
@@ -414,7 +416,7 @@ def test_in_a_notebook_a_trace_is_its_page_in_a_frame(builtin: Translator, tmp_p
     assert html.unescape(page[2]) == found.meta["text"]
 
 
-def test_looking_changes_nothing(builtin: Translator) -> None:
+def test_tracing_does_not_change_the_model(builtin: Translator) -> None:
     before = {name: weight.clone() for name, weight in builtin.model.named_parameters()}
     state = torch.get_rng_state()
     trace(builtin, TEXT, edits=[MUTE, {"op": "no_positions"}, {"op": "no_mask"}])
@@ -428,21 +430,46 @@ def test_looking_changes_nothing(builtin: Translator) -> None:
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        ({"op": "paint"}, "unknown edit 'paint'; known: mute, row, no_positions, no_scale, no_mask, replace, force"),
+        (
+            {"op": "paint"},
+            "unknown edit 'paint'; known: mute, row, no_positions, no_scale, no_mask, "
+            "replace, force",
+        ),
         ({"op": "mute", "at": "dec.1.cross"}, "edit 'mute': head is None, expected int"),
-        ({"op": "mute", "at": "dec.1.cross", "head": True}, "edit 'mute': head is True, expected int"),
+        (
+            {"op": "mute", "at": "dec.1.cross", "head": True},
+            "edit 'mute': head is True, expected int",
+        ),
         ({"op": "no_mask", "head": 1}, "edit 'no_mask' has no field 'head'"),
-        ({"op": "mute", "at": "dec.7.cross", "head": 0}, "no attention 'dec.7.cross' in this model; known: enc.0.self, "),
-        ({"op": "mute", "at": "enc.0.self", "head": 9}, "enc.0.self has heads 0 to 3, not 9"),
+        (
+            {"op": "mute", "at": "dec.7.cross", "head": 0},
+            "no attention 'dec.7.cross' in this model; known: enc.0.self, ",
+        ),
+        ({"op": "mute", "at": "enc.0.self", "head": 9}, "no head 9; enc.0.self has heads 0 to 3"),
         ({"op": "force", "step": -1, "piece": 5}, "edit 'force': no step -1 or no token 5"),
         ({"op": "force", "step": 9, "piece": 5}, "edit 'force': no step 9; the last step is 3"),
-        ({"op": "replace", "word": 5, "with": "x"}, "edit 'replace': no word 5; the text has 5 words"),
-        ({"op": "row", "at": "enc.0.self", "head": 0, "row": 0, "values": ["a"]}, "edit 'row': values must be finite numbers"),
-        ({"op": "row", "at": "enc.0.self", "head": 0, "row": 6, "values": [1] * 6}, "'row': enc.0.self has rows 0 to 5, not 6"),
-        ({"op": "row", "at": "dec.0.self", "head": 0, "row": 0, "values": [1] * 200}, "200 values; there are at most 129 keys"),
-        ({"op": "row", "at": "dec.0.cross", "head": 0, "row": 0, "values": [1]}, "1 values, but dec.0.cross has 6 keys"),
+        (
+            {"op": "replace", "word": 5, "with": "x"},
+            "edit 'replace': no word 5; the text has 5 words",
+        ),
+        (
+            {"op": "row", "at": "enc.0.self", "head": 0, "row": 0, "values": ["a"]},
+            "edit 'row': values must be finite numbers",
+        ),
+        (
+            {"op": "row", "at": "enc.0.self", "head": 0, "row": 6, "values": [1] * 6},
+            "no row 6; enc.0.self has rows 0 to 5",
+        ),
+        (
+            {"op": "row", "at": "dec.0.self", "head": 0, "row": 0, "values": [1] * 200},
+            "200 values; there are at most 129 keys",
+        ),
+        (
+            {"op": "row", "at": "dec.0.cross", "head": 0, "row": 0, "values": [1]},
+            "1 values, but dec.0.cross has 6 keys",
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_invalid_edit_is_refused(builtin: Translator, edit: Any, message: str) -> None:
     with pytest.raises(UsageError) as error:
         trace(builtin, TEXT, edits=[edit])
@@ -455,11 +482,16 @@ def test_texts_that_cannot_be_traced_are_refused_with_a_reason(
     generator = worker_of(vocabulary, "decoder-only", "pre", "learned")
     several = Translator(builtin.folder, builtin.folder)
     cases: list[tuple[type[TransduceError], str, Any]] = [
-        (DataError, "the text has 151 tokens, at most 128 can be traced; shorten it, the excess begins at 'very", (builtin, LONG)),
+        (
+            DataError,
+            "the text has 151 tokens, at most 128 can be traced; shorten it, "
+            "the excess begins at 'very",
+            (builtin, LONG),
+        ),
         (UsageError, "the text is blank; give a text with at least one word", (builtin, " ")),
         (UsageError, "a trace needs a single model in float32; load one model", (several, TEXT)),
         (DataError, "tokens, at most 30 can be traced", (generator, LONG)),
-    ]  # fmt: skip
+    ]
     for kind, message, arguments in cases:
         with pytest.raises(kind) as error:
             trace(*arguments)
@@ -468,7 +500,7 @@ def test_texts_that_cannot_be_traced_are_refused_with_a_reason(
         UsageError, match="a language model is traced without search; remove the beam"
     ):
         trace(generator, TEXT, beam=3)
-    with pytest.raises(UsageError, match="33 edits; at most 32 can be combined"):
+    with pytest.raises(UsageError, match="33 edits; combine at most 32"):
         trace(builtin, TEXT, edits=[{"op": "no_mask"}] * 33)
     with pytest.raises(
         UsageError, match="a language model has no source; alignment needs a translation model"

@@ -60,7 +60,7 @@ def test_every_view_fits_and_is_plain_without_colour(
         )
 
 
-def test_colour_only_where_it_is_wanted(built: Trace) -> None:
+def test_color_is_used_only_where_it_is_enabled(built: Trace) -> None:
     parts = build_view(built, "alignment", Selection())
     assert ";48;2;" in shown(parts, color_system="truecolor", force_terminal=True)
     without = shown(parts, color_system="truecolor", force_terminal=True, no_color=True)
@@ -68,7 +68,7 @@ def test_colour_only_where_it_is_wanted(built: Trace) -> None:
     assert " 100 " in without  # the numbers are there either way
 
 
-def test_the_heat_map_has_the_numbers_of_the_trace_in_hundredths_below_their_pieces(
+def test_the_heat_map_has_the_numbers_of_the_trace_in_hundredths_below_their_tokens(
     built: Trace,
 ) -> None:
     lines = shown(build_view(built, "alignment", Selection())).splitlines()
@@ -129,7 +129,7 @@ def test_heads_are_side_by_side(built: Trace) -> None:
     assert "\x1b[" in colored
 
 
-def test_the_lists_say_what_the_steps_say(built: Trace) -> None:
+def test_the_listings_agree_with_the_steps(built: Trace) -> None:
     [listing] = build_view(built, "probs", Selection(step=3))
     assert isinstance(listing, Listing)
     assert listing.title == "step 3: molto"
@@ -168,14 +168,14 @@ def test_the_lists_say_what_the_steps_say(built: Trace) -> None:
         ("probs", Selection(step=0), "--step 0 is out of range; expected 1 to 4"),
     ],
 )
-def test_what_is_not_there_is_refused(
+def test_a_selection_that_is_out_of_range_is_refused(
     built: Trace, view: str, selection: Selection, message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
         build_view(built, view, selection)
 
 
-def test_what_a_language_model_does_not_have_is_refused(reader: Trace) -> None:
+def test_views_that_need_a_source_are_refused_for_a_language_model(reader: Trace) -> None:
     for view, selection, message in (
         (
             "alignment",
@@ -194,11 +194,11 @@ def test_what_a_language_model_does_not_have_is_refused(reader: Trace) -> None:
 
 
 @given(st.text(max_size=30), st.integers(2, 20), st.sampled_from("<>"))
-def test_a_label_takes_its_cells_whatever_it_is(text: str, width: int, side: str) -> None:
+def test_a_label_always_has_its_width_in_cells(text: str, width: int, side: str) -> None:
     assert cell_len(padded(text, width, side)) == width
 
 
-def test_no_text_drives_the_terminal() -> None:
+def test_control_characters_do_not_reach_the_terminal() -> None:
     assert clean("\x1b[31mred\x07\x9b\u202e") == "\ufffd[31mred\ufffd\ufffd\ufffd"
     hostile = "\x1b]0;title\x07[bold]x[/bold]"
     parts = [

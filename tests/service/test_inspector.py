@@ -1,4 +1,4 @@
-"""The inspector's server: numbers equal the trace, ids follow from requests, origins are checked."""
+"""The inspector's server: its numbers are the trace's, ids follow from requests, origins matter."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def post(client: TestClient, **asked: Any) -> dict[str, Any]:
     return dict(answer.json())
 
 
-def test_a_trace_is_named_by_what_was_asked_and_its_tensors_are_the_models(
+def test_the_id_of_a_trace_follows_from_the_request_and_its_tensors_are_the_models(
     client: TestClient, translator: Translator
 ) -> None:
     found = post(client, text=TEXT)
@@ -68,7 +68,7 @@ def test_a_trace_is_named_by_what_was_asked_and_its_tensors_are_the_models(
     tensors = load_tensors(answer.content)
     assert tensors.keys() == {"dec.0.cross.weights", "dec.1.cross.weights", "logits"}
     for name, tensor in tensors.items():
-        assert (tensor.float() - own[name]).abs().max() < 1e-2  # half of a float's digits
+        assert (tensor.float() - own[name]).abs().max() < 1e-2  # the precision of float16
     whole = client.get(f"/v1/inspect/{found['id']}/tensors").content
     assert len(load_tensors(whole)) == len(own.tensors)
     assert client.get(f"/v1/inspect/{found['id']}").json() == found
@@ -87,7 +87,7 @@ def test_a_branch_names_its_parent_and_differs_from_it_after_the_edit_only(
     assert client.get(f"/v1/inspect/{parent}/diff/{shorter}").json()["enc.out"] is None
 
 
-def test_a_trace_that_was_forgotten_is_made_again(
+def test_a_trace_evicted_from_the_cache_is_made_again(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "MAX_TRACES", 1)
@@ -98,7 +98,7 @@ def test_a_trace_that_was_forgotten_is_made_again(
     ]
     names = [traces.answer(each)["id"] for each in asked[:2]]
     assert traces.get(names[0]).meta["text"] == "I love you"
-    traces.make(asked[2])  # the third makes the one forgotten that was used longest ago
+    traces.make(asked[2])  # the third evicts the least recently used one
     assert traces.get(names[0]).meta["beam"] == 1
     with pytest.raises(
         MissingInputError, match=f"no trace '{names[1]}'; request it by POST /v1/inspect"
@@ -151,7 +151,8 @@ def test_a_page_of_another_site_gets_nothing(client: TestClient) -> None:
     )
     assert (answer.status_code, answer.json()["error"]) == (
         403,
-        "requests from pages of 'https://evil.example' are not allowed",
+        "requests from pages of 'https://evil.example' are not allowed; "
+        "open the page of this server",
     )
     own = {"Origin": "http://127.0.0.1:8000"}
     assert client.post("/v1/inspect", json={"text": "We sleep"}, headers=own).status_code == 200
@@ -167,26 +168,34 @@ def test_a_page_of_another_site_gets_nothing(client: TestClient) -> None:
         (
             '{"text": "\\ud83d"}',
             400,
-            "the request holds a lone surrogate; send valid Unicode",
+            "the request contains a lone surrogate; send valid Unicode",
         ),
         (
             "[]",
             400,
-            'expected {"text": "...", "beam": 4, "edits": [...]}; beam and edits are optional',
+            'expected {"text": "...", "beam": 4, "edits": [...]}, beam and edits are optional',
         ),
         ({"text": 3}, 400, 'expected {"text": "..."'),
         ({"text": TEXT, "mode": 1}, 400, 'expected {"text": "..."'),
-        ({"text": TEXT, "beam": "4"}, 400, "beam must be an integer and edits a list"),
-        ({"text": TEXT, "edits": {}}, 400, "beam must be an integer and edits a list"),
+        (
+            {"text": TEXT, "beam": "4"},
+            400,
+            "an invalid beam or edits; expected an integer and a list",
+        ),
+        (
+            {"text": TEXT, "edits": {}},
+            400,
+            "an invalid beam or edits; expected an integer and a list",
+        ),
         (
             {"text": TEXT, "edits": {"op": "no_mask"}},
             400,
-            "beam must be an integer and edits a list",
+            "an invalid beam or edits; expected an integer and a list",
         ),
         (
             {"text": TEXT, "edits": ["mute"]},
             400,
-            'an edit is an object such as {"op": "no_mask"}, not \'mute\'',
+            'edit \'mute\' is not an object; expected one such as {"op": "no_mask"}',
         ),
         (
             {"text": TEXT, "edits": [{"op": "paint"}]},
@@ -212,7 +221,7 @@ def test_invalid_requests_get_a_reason_as_json(
     assert message in answer.json()["error"]
 
 
-def test_unknown_paths_methods_and_tensors_are_said_as_json(client: TestClient) -> None:
+def test_unknown_paths_methods_and_tensors_are_errors_in_json(client: TestClient) -> None:
     name = post(client, text=TEXT)["id"]
     for method, path, status, message in (
         ("GET", "/docs", 404, "GET /docs: Not Found"),
@@ -226,7 +235,7 @@ def test_unknown_paths_methods_and_tensors_are_said_as_json(client: TestClient) 
         assert answer.json()["error"].startswith(message)
 
 
-def test_a_model_without_a_film_says_so(translator: Translator) -> None:
+def test_a_missing_film_is_reported(translator: Translator) -> None:
     answer = TestClient(make_app(translator)).get("/v1/inspect/probe")
     assert (answer.status_code, answer.json()) == (
         404,
@@ -267,17 +276,17 @@ def test_serve_runs_as_a_process_and_ends_by_signal() -> None:
         assert (process.returncode, out, err) == (0, "", "")
 
 
-def test_a_port_that_is_taken_is_an_error_that_says_so(transduce: Run) -> None:
+def test_a_port_in_use_is_reported(transduce: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         code, _, err = transduce("serve", "--port", port)
     assert code == 75
     assert (
-        err
-        == f"transduce: error: port {port} of 127.0.0.1 is in use; choose another --port (0 picks a free one)\n"
+        err == f"transduce: error: port {port} of 127.0.0.1 is in use; "
+        "choose another --port (0 picks a free one)\n"
     )
     code, _, err = transduce("serve", "--host", "203.0.113.7")
-    assert (code, "cannot listen at 203.0.113.7 port 8000: " in err) == (73, True)
+    assert (code, "cannot listen on 203.0.113.7 port 8000: " in err) == (73, True)
 
 
 def test_without_the_extra_the_command_says_what_to_install(
@@ -291,7 +300,7 @@ def test_without_the_extra_the_command_says_what_to_install(
     )
 
 
-def test_open_opens_the_page_and_a_public_address_is_warned_of(
+def test_open_opens_the_page_and_a_public_address_gives_a_warning(
     transduce: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import uvicorn
@@ -304,7 +313,8 @@ def test_open_opens_the_page_and_a_public_address_is_warned_of(
     code, _, err = transduce("serve", "--port", 0, "--open", "--host", "0.0.0.0")
     assert code == 0
     assert err.startswith(
-        "warning: everyone who can reach 0.0.0.0 can use this model\nserving at http://0.0.0.0:"
+        "warning: everyone who can reach 0.0.0.0 can use this model; "
+        "omit --host to serve only this machine\nserving at http://0.0.0.0:"
     )
     assert opened
     assert opened[0] in err

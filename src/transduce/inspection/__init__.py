@@ -1,1 +1,1 @@
-"""Traces of everything a model computes for one text, and their views: terminal, page, file."""
+"""Traces of everything a model computes for one text, shown in a terminal, a page or a file."""

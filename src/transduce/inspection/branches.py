@@ -19,7 +19,7 @@ def make_branches(trace: Trace) -> list[Trace]:
     """Trace the text without positions, scaling or mask, and with single heads muted.
 
     A branch holds only the tensors that differ from `trace` in float16. The names of the equal ones
-    are listed in `meta["same"]`, and the page takes those from the trace itself. If all branches
+    are listed in `meta["same"]`, and the page takes those from the trace itself. If the branches
     together exceed `MAX_COMPLETE_BYTES`, only the `ESSENTIAL` tensors are kept.
     """
     branches = [_difference(trace, trace.edit(edit)) for edit in _branch_edits(trace)]

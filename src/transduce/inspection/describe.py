@@ -1,4 +1,4 @@
-"""The readable part of a trace: tokens, steps with candidates, similar tokens, neurons, model."""
+"""Describe a trace in JSON: tokens, steps with candidates, similar tokens, neurons, model."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,9 +10,9 @@ from transduce.decode.alignment import alignment_layer, word_indices
 from transduce.model_folder import ModelFolder
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
-N_TOP = 20  # candidates of a step
-N_NEAR = 5  # similar tokens of a token
-N_NEURONS = 3  # strongest neurons of a step, and tokens that each of them promotes
+N_TOP = 20  # candidates listed for each step
+N_NEAR = 5  # similar tokens listed for each token
+N_NEURONS = 3  # strongest neurons listed for each step, and tokens that each of them promotes
 
 
 def describe(
@@ -95,8 +95,8 @@ def _near(ids: list[int], vocabulary: Vocabulary, model: Any) -> list[list[list[
     near = (unit[ids] @ unit.T).topk(min(N_NEAR + 1, len(unit)), dim=1)
     return [
         [
-            [vocabulary.token(j), c]
-            for j, c in zip(row.tolist(), cosines.tolist(), strict=True)
+            [vocabulary.token(j), cosine]
+            for j, cosine in zip(row.tolist(), cosines.tolist(), strict=True)
             if j != i
         ][:N_NEAR]
         for i, row, cosines in zip(ids, near.indices, near.values, strict=True)
@@ -115,13 +115,13 @@ def _neurons(
         hidden = tensors[f"dec.{i}.ff.hidden"]
         top = hidden.topk(min(N_NEURONS, hidden.shape[1]), dim=1)
         columns = layer.feed_forward.w_2.weight.detach()[:, top.indices.flatten()]
-        pushed = iter(
+        promoted = iter(
             (model.logit_weight.detach() @ columns).T.topk(N_NEURONS, dim=1).indices.tolist()
         )
         found[f"dec.{i}.ff"] = [
             [
-                [n, a, [vocabulary.token(w) for w in next(pushed)]]
-                for n, a in zip(row.tolist(), values.tolist(), strict=True)
+                [index, activation, [vocabulary.token(token) for token in next(promoted)]]
+                for index, activation in zip(row.tolist(), values.tolist(), strict=True)
             ]
             for row, values in zip(top.indices, top.values, strict=True)
         ]

@@ -41,7 +41,9 @@ def parse_edits(values: Sequence[Any]) -> list[Edit]:
     """Check that parsed JSON values are objects, and return them as edits."""
     for value in values:
         if not isinstance(value, dict):
-            raise UsageError(f'an edit is an object such as {{"op": "no_mask"}}, not {value!r}')
+            raise UsageError(
+                f'edit {value!r} is not an object; expected one such as {{"op": "no_mask"}}'
+            )
     return list(values)
 
 
@@ -51,7 +53,7 @@ def check_edits(edits: Sequence[Edit], n_heads: Mapping[str, int], vocab_size: i
     `n_heads` is the number of heads of each attention of the model, by name.
     """
     if len(edits) > MAX_EDITS:
-        raise UsageError(f"{len(edits)} edits; at most {MAX_EDITS} can be combined")
+        raise UsageError(f"{len(edits)} edits; combine at most {MAX_EDITS}")
     for edit in edits:
         fields = FIELDS.get(str(edit.get("op")))
         if fields is None:
@@ -63,17 +65,21 @@ def check_edits(edits: Sequence[Edit], n_heads: Mapping[str, int], vocab_size: i
                 )
         unknown = sorted(set(edit) - set(fields) - {"op"})
         if unknown:
-            raise UsageError(f"edit {edit['op']!r} has no field {unknown[0]!r}")
+            raise UsageError(f"edit {edit['op']!r} has no field {unknown[0]!r}; remove it")
         if "at" in fields and edit["at"] not in n_heads:
             raise UsageError(
                 f"no attention {edit['at']!r} in this model; known: {', '.join(n_heads)}"
             )
         if "at" in fields and not 0 <= edit["head"] < n_heads[edit["at"]]:
             raise UsageError(
-                f"{edit['at']} has heads 0 to {n_heads[edit['at']] - 1}, not {edit['head']}"
+                f"edit {edit['op']!r}: no head {edit['head']}; "
+                f"{edit['at']} has heads 0 to {n_heads[edit['at']] - 1}"
             )
         if edit["op"] == "force" and not (edit["step"] >= 0 and 0 <= edit["piece"] < vocab_size):
-            raise UsageError(f"edit 'force': no step {edit['step']} or no token {edit['piece']}")
+            raise UsageError(
+                f"edit 'force': no step {edit['step']} or no token {edit['piece']}; expected "
+                f"a step from 0, and a token id from 0 to {vocab_size - 1}"
+            )
         if edit["op"] == "row" and len(edit["values"]) > MAX_KEYS:
             raise UsageError(
                 f"edit 'row': {len(edit['values'])} values; there are at most {MAX_KEYS} keys"
@@ -92,16 +98,17 @@ def check_rows(edits: Sequence[Edit], lengths: Mapping[str, int]) -> None:
             n_keys = lengths["tgt" if is_causal(edit["at"]) else "src"]
             if not 0 <= edit["row"] < n_rows:
                 raise UsageError(
-                    f"edit 'row': {edit['at']} has rows 0 to {n_rows - 1}, not {edit['row']}"
+                    f"edit 'row': no row {edit['row']}; {edit['at']} has rows 0 to {n_rows - 1}"
                 )
             if len(edit["values"]) != n_keys and not is_causal(edit["at"]):
                 raise UsageError(
-                    f"edit 'row': {len(edit['values'])} values, but {edit['at']} has {n_keys} keys"
+                    f"edit 'row': {len(edit['values'])} values, but {edit['at']} has "
+                    f"{n_keys} keys; give one value for each key"
                 )
 
 
 def is_causal(at: str) -> bool:
-    """Return True for the masked self-attention of the decoder."""
+    """Return whether an attention is the masked self-attention of the decoder."""
     return at.startswith("dec") and at.endswith(".self")
 
 
@@ -125,7 +132,7 @@ def edited_attention(
 
     `record` receives each intermediate tensor under its name, such as "dec.1.cross.weights".
     """
-    mine = [edit for edit in edits if edit.get("at") == at]
+    own_edits = [edit for edit in edits if edit.get("at") == at]
     is_scaled = all(edit["op"] != "no_scale" for edit in edits)
     is_masked = not is_causal(at) or all(edit["op"] != "no_mask" for edit in edits)
 
@@ -135,7 +142,7 @@ def edited_attention(
         if mask is not None and is_masked:
             scores = scores.masked_fill(~mask, float("-inf"))
         weights = torch.softmax(scores, dim=-1)
-        for edit in mine:
+        for edit in own_edits:
             # During search not all rows and keys exist yet.
             if edit["op"] == "row" and 0 <= edit["row"] < weights.shape[2]:
                 values = torch.zeros(weights.shape[3])
@@ -144,7 +151,7 @@ def edited_attention(
                 weights = weights.clone()  # the gradient of softmax needs its own output
                 weights[:, edit["head"], edit["row"]] = values
         heads = weights @ v
-        for edit in mine:
+        for edit in own_edits:
             if edit["op"] == "mute":
                 heads[:, edit["head"]] = 0
         if record is not None:

@@ -5,7 +5,7 @@ and styles.
 
 Browsers refuse ES modules that import other files from file://, but accept one inline module. Each
 module is therefore wrapped in a function that returns its exports, in the order of the imports. The
-modules must import by name, from relative paths, one import to a line, without cycles.
+modules must import by name, from relative paths, without cycles.
 """
 
 import base64

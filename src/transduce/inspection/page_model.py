@@ -17,11 +17,11 @@ MAX_PARAMETERS = 8_000_000  # a page of about 21 MB
 
 
 def pack_model(folder: ModelFolder) -> bytes:
-    """Return a safetensors file with the weights under their names in model.safetensors.
+    """Return a safetensors file with the weights in float16, named as in model.safetensors.
 
     The metadata entry `transduce.model` is JSON with the settings and the vocabularies. The pieces
     of a SentencePiece vocabulary are `[piece, score]` or `[piece, score, "byte"]`, in the order of
-    their ids. Raise UsageError for a model of more than `MAX_PARAMETERS`.
+    their ids. Raises UsageError for a model of more than `MAX_PARAMETERS`.
     """
     weights = weights_of(folder.model)
     n_parameters = sum(weight.numel() for weight in weights.values())

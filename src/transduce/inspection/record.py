@@ -15,7 +15,7 @@ from transduce.model.weights import shared_copy
 
 Model = Transformer | LanguageModel
 Record = Callable[[str, Tensor], None]
-MAX_LOGITS = 1 << 24  # in one batch of sources with a hidden token
+MAX_LOGITS = 1 << 24  # in one batch of sources that each have one hidden token
 
 
 def heads_per_attention(model: Model) -> dict[str, int]:
@@ -36,8 +36,8 @@ def heads_per_attention(model: Model) -> dict[str, int]:
 
 def remove_positions(model: Model) -> None:
     """Replace the positional encodings of a model by zeros, in place."""
-    for table in _tables(model).values():
-        table.positions = NoPositions(model.config.d_model)
+    for embedding in _embeddings_by_side(model).values():
+        embedding.positions = NoPositions(model.config.d_model)
 
 
 class NoPositions(torch.nn.Module):
@@ -55,8 +55,8 @@ class NoPositions(torch.nn.Module):
 def instrument(model: Model, edits: Sequence[Edit], record: Record | None) -> None:
     """Replace every attention of a model, in place, by Eq. 1 spelled out with the edits.
 
-    If `record` is given, it receives the input and output of every sub-layer by name. Apply this to
-    a `shared_copy`, because the hooks stay.
+    If `record` is given, it receives the input and output of every sub-layer by name. The change is
+    permanent: apply this to a `shared_copy`.
     """
     for stack, layers in _stacks(model).items():
         for i, layer in enumerate(layers):
@@ -80,7 +80,7 @@ def _stacks(model: Model) -> dict[str, Any]:
     return {**encoder, "dec": model.decoder.layers}
 
 
-def _tables(model: Model) -> dict[str, Any]:
+def _embeddings_by_side(model: Model) -> dict[str, Any]:
     """Return the embeddings by side: "src" and "tgt"."""
     if isinstance(model, LanguageModel):
         return {"tgt": model.embedding}
@@ -132,7 +132,7 @@ def record_all(
     instrument(model, edits, keep)
     with torch.no_grad():
         tensors["logits"] = compute_logits(model, source, target)
-    _embeddings(model, tensors, source, target)
+    _record_embeddings(model, tensors, source, target)
     config = model.config
     for at in heads_per_attention(model):
         stack, number, kind = at.split(".")
@@ -162,26 +162,26 @@ def record_all(
     return tensors
 
 
-def _embeddings(
+def _record_embeddings(
     model: Model, tensors: dict[str, Tensor], source: Sequence[int], target: Sequence[int]
 ) -> None:
     d_model = model.config.d_model
-    for side, table in _tables(model).items():
+    for side, embedding in _embeddings_by_side(model).items():
         ids = source if side == "src" else target
-        tensors[f"{side}.emb"] = table.weight.detach()[list(ids)] * math.sqrt(d_model)
-        if table.positions is None:
+        tensors[f"{side}.emb"] = embedding.weight.detach()[list(ids)] * math.sqrt(d_model)
+        if embedding.positions is None:
             tensors[f"{side}.pos"] = sinusoids(0, len(ids), d_model, torch.device("cpu"))
         else:
-            tensors[f"{side}.pos"] = table.positions(0, len(ids)).detach()
+            tensors[f"{side}.pos"] = embedding.positions(0, len(ids)).detach()
         tensors[f"{side}.x"] = tensors[f"{side}.emb"] + tensors[f"{side}.pos"]
 
 
 def _occlusion(
     model: Transformer, source: Sequence[int], target: Sequence[int], chosen: Tensor, logits: Tensor
 ) -> Tensor:
-    """Return the log-probability each written token loses when a source token is hidden.
+    """Return the log-probability that each written token loses when a source token is hidden.
 
-    Hidden means masked in every attention; gains are shown as zero.
+    Hidden means masked in every attention. Where the log-probability rises, the loss is zero.
     """
     n = len(source)
     masks = ~torch.eye(n, dtype=torch.bool)  # row i hides source token i
@@ -204,7 +204,8 @@ def _gradient(
 ) -> Tensor:
     """Return gradient x input for each written token and each source token.
 
-    This is the gradient of the token's log-probability by the source vector, times that vector.
+    This is the dot product of the source vector with the gradient of the written token's
+    log-probability with respect to that vector.
     """
     leaf: list[Tensor] = []
 
@@ -219,7 +220,7 @@ def _gradient(
         log_probs = torch.log_softmax(compute_logits(model, source, target), dim=-1)
         handle.remove()
         rows = []
-        for t, piece in enumerate(chosen.tolist()):
-            (gradient,) = torch.autograd.grad(log_probs[t, piece], leaf[0], retain_graph=True)
+        for t, token in enumerate(chosen.tolist()):
+            (gradient,) = torch.autograd.grad(log_probs[t, token], leaf[0], retain_graph=True)
             rows.append((gradient[0] * leaf[0][0]).sum(dim=-1).detach())
     return torch.stack(rows)

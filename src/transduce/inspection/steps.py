@@ -11,7 +11,7 @@ from transduce.decode.translator import Translator
 class Candidate:
     """A possible next token and its probability."""
 
-    piece: str
+    token: str
     probability: float
 
 
@@ -25,7 +25,7 @@ class TimeStep:
 
 
 def time_steps(translator: Translator, text: str, n_candidates: int = 4) -> list[TimeStep]:
-    """Decode a text greedily and return each step, from [SOS] to [EOS] or the maximum length.
+    """Decode a text greedily and return each step, up to [EOS] or the maximum length.
 
     The encoder runs once, the decoder once for each step (Figure 1). A source that is too long for
     the model is truncated.

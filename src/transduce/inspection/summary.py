@@ -38,11 +38,12 @@ class Description:
 
     def as_text(self) -> str:
         """Return a table for the terminal."""
-        c = self.config
+        model = self.config
         lines = [
-            f"{self.name}: {c.kind}, {c.n_layers} layers, d_model {c.d_model}, d_ff {c.d_ff}, "
-            f"{c.n_heads} heads, d_k {c.key_size}, d_v {c.value_size}, dropout {c.dropout}, "
-            f"{c.norm}-norm, {c.positions} positions, {c.vocab_size:,} tokens",
+            f"{self.name}: {model.kind}, {model.n_layers} layers, d_model {model.d_model}, "
+            f"d_ff {model.d_ff}, {model.n_heads} heads, d_k {model.key_size}, "
+            f"d_v {model.value_size}, dropout {model.dropout}, {model.norm}-norm, "
+            f"{model.positions} positions, {model.vocab_size:,} tokens",
             *(f"  {part:<28} {count:>13,}" for part, count in self.parameters.items()),
             f"  {'total':<28} {sum(self.parameters.values()):>13,}",
             *self.remarks,

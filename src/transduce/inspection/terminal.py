@@ -1,4 +1,4 @@
-"""Matrices and lists for the terminal, within its width, with colors or digits."""
+"""Draw matrices and lists in the terminal, within its width, with colors or digits."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,10 @@ class Grid:
         return {"title": self.title, "rows": self.rows, "columns": self.columns, "values": values}
 
     def text(self, width: int, has_color: bool) -> Text:
-        """Draw the grid in `width` cells: more columns follow below, a small grid omits some."""
+        """Draw the grid in `width` terminal cells.
+
+        Columns that do not fit follow below; a small grid omits some of its columns instead.
+        """
         finite = [x for row in self.values for x in row if math.isfinite(x)]
         is_share = all(0 <= x <= 1.001 for x in finite)
         most = 1.0 if is_share else max(map(abs, finite), default=0.0) or 1.0
@@ -166,9 +169,11 @@ def clean(text: str) -> str:
 
 def symbol(x: float, is_share: bool) -> str:
     """Return one character for a number: tenths of a share, or the sign of other numbers."""
-    if is_share:
-        return str(min(9, int(10 * x + 0.5))) if x >= 0.05 else "."
-    return "-" if x < -0.3 else "+" if x > 0.3 else "."
+    if is_share and x >= 0.05:
+        return str(min(9, int(10 * x + 0.5)))
+    if not is_share and abs(x) > 0.3:
+        return "+" if x > 0 else "-"
+    return "."
 
 
 def paint(x: float, is_share: bool) -> str:

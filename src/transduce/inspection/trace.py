@@ -1,8 +1,8 @@
 """A trace: every tensor a model computes for one text, by name.
 
-The text is first searched by the fast engine, then read once more in a single pass with Eq. 1
-spelled out. The decoder is causal, so row t of that pass is time step t and one pass covers all
-steps.
+First the text is translated by a search. Then the text and its translation are read in a single
+pass with Eq. 1 spelled out, which is recorded. The decoder is causal, so row t of that pass is time
+step t, and one pass covers all steps.
 
 Tensors, in the order of Figure 1 (S source tokens with [EOS], T target tokens from [SOS], h heads).
 The tensors of enc.0.self exist also for dec.0.self and dec.0.cross, and tgt.* corresponds to src.*:
@@ -65,8 +65,9 @@ MAX_BYTES = 32 << 20  # of a file
 class Trace:
     """What a model computed for one text.
 
-    `tensors` are listed in the docstring of this module. `meta` holds the request, tokens, steps
-    and the tree of the search. `worker` made the trace; a trace loaded from a file has none.
+    `tensors` are listed in the docstring of this module. `meta` is a JSON value with the request,
+    tokens, steps and the tree of the search. `worker` made the trace and can make another with
+    edits; a trace loaded from a file has none.
     """
 
     meta: Mapping[str, Any]
@@ -115,7 +116,10 @@ class Trace:
         )
 
     def diff(self, other: "Trace") -> dict[str, float]:
-        """Return the largest difference of each common tensor; infinity if shapes differ."""
+        """Return the largest absolute difference of each common tensor.
+
+        It is infinity where the shapes differ.
+        """
         found = {}
         for name in sorted(self.tensors.keys() & other.tensors.keys()):
             a, b = self.tensors[name].float(), other.tensors[name].float()
@@ -159,13 +163,18 @@ def load_trace(path: str | Path) -> Trace:
     try:
         with safe_open(str(path), "pt") as file:
             meta = parse_json((file.metadata() or {}).get("transduce.trace", "null"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dictionary
+            names = file.keys()  # `file` itself is not iterable
+            tensors = {name: file.get_tensor(name) for name in names}
     except FileNotFoundError:
-        raise MissingInputError(f"{path} does not exist") from None
+        raise MissingInputError(f"{path} does not exist; give the path of a saved trace") from None
     except (SafetensorError, OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read as a trace: {error}") from None
+        raise DataError(
+            f"{path} cannot be read as a trace: {error}; make it again with transduce inspect"
+        ) from None
     if not isinstance(meta, dict) or meta.get("format") != FORMAT:
-        raise DataError(f"{path} is not a trace of format {FORMAT}")
+        raise DataError(
+            f"{path} is not a trace of format {FORMAT}; make it again with transduce inspect"
+        )
     return Trace(meta, tensors)
 
 
@@ -178,8 +187,8 @@ def trace(
 ) -> Trace:
     """Translate a text and record everything that is computed; a language model only reads it.
 
-    `beam` defaults to the setting of the model. See `edits.py` for the edits. Raise UsageError or
-    DataError if the text cannot be traced: blank, or longer than `MAX_TOKENS`.
+    `beam` defaults to the setting of the model. See `edits.py` for the edits. Raises UsageError for
+    a blank text or invalid edits, and DataError for a text of more than `MAX_TOKENS` tokens.
     """
     folder = worker.folder
     model = shared_copy(folder.model).eval()
@@ -223,7 +232,10 @@ def trace(
     check_rows(edits, {"src": len(source), "tgt": len(target)})
 
     def choose(logits: Tensor) -> list[int]:
-        """Return the token written at each step; the last one is [EOS], or a prediction."""
+        """Return the token written at each step, given the logits.
+
+        The last one is [EOS] in a translation; for a language model it is the most probable token.
+        """
         return [*target[1:], EOS if source else int(logits[-1].argmax())]
 
     tensors = record_all(model, source, target, choose, edits)
@@ -232,12 +244,12 @@ def trace(
     return Trace({"format": FORMAT, **request, **flags, **described}, tensors, worker)
 
 
-def check_length(ids: Sequence[int], most: int, what: str, vocabulary: Vocabulary) -> None:
-    """Raise DataError if there are more than `most` tokens; `what` names the text."""
-    if len(ids) > most:
+def check_length(ids: Sequence[int], limit: int, what: str, vocabulary: Vocabulary) -> None:
+    """Raise DataError if there are more than `limit` tokens; `what` names the text."""
+    if len(ids) > limit:
         raise DataError(
-            f"{what} has {len(ids)} tokens, at most {most} can be traced; shorten it, "
-            f"the excess begins at {vocabulary.decode(ids[most : most + 12])!r}"
+            f"{what} has {len(ids)} tokens, at most {limit} can be traced; shorten it, "
+            f"the excess begins at {vocabulary.decode(ids[limit : limit + 12])!r}"
         )
 
 

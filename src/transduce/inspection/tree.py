@@ -1,4 +1,4 @@
-"""Beam search recorded as a tree: every candidate, whether kept, ended or pruned."""
+"""Record a beam search as a tree of all candidates: kept, ended and pruned."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from transduce.decode.engines.base import SearchInput
-from transduce.decode.hypotheses import NAN_SCORES, Penalty, make_penalty
+from transduce.decode.hypotheses import NAN_SCORES, Hypothesis, Penalty, make_penalty
 from transduce.decode.options import TranslateOptions
 from transduce.decode.search import SearchStep, explore
 from transduce.decode.translator import Translator
@@ -21,7 +21,7 @@ Node = dict[str, Any]
 
 
 class Prefixes(NamedTuple):
-    """The cache of a search without a cache: the tokens so far, all read again at every step."""
+    """The tokens so far, in the place of a cache: all are read again at every step."""
 
     ids: Tensor
 
@@ -37,11 +37,11 @@ def search_with_tree(
     beam: int | None,
     edits: Sequence[Edit],
 ) -> tuple[list[int], list[Node]]:
-    """Search the translation of `source`; return its token ids and the tree of the search.
+    """Search for a translation of `source`; return its token ids and the tree of the search.
 
-    Each "force" edit fixes the token of one step; the search then continues from there. With edits
-    the search runs without a cache, so that the edits act on all positions, as they do when the
-    result is recorded.
+    Each "force" edit fixes the token of one step, and the search continues after it. With edits the
+    search runs without a cache, so that the edits act on all positions, as they do in the recorded
+    pass.
     """
     options = TranslateOptions(worker.settings(beam))
     target: list[int] = []
@@ -97,28 +97,34 @@ def _build_tree(
 ) -> tuple[list[int], list[Node]]:
     """Return the best hypothesis and a node for each candidate: parent, token, scores, state."""
     nodes: list[Node] = []
-    rows, sums = [-1], [0.0]  # node and score of each hypothesis
-    ended: list[Any] = []
+    rows, sums = [-1], [0.0]  # index of its node, and score, of each hypothesis
+    ended: list[Hypothesis] = []
     for step, found in enumerate(steps):
-        beams, pieces, scores = (each[0].tolist() for each in found.candidates)
+        beams, tokens, scores = (each[0].tolist() for each in found.candidates)
         ended += [hypothesis for _, hypothesis in found.ended]
         kept: list[int] = []
-        for i, (beam, piece, score) in enumerate(zip(beams, pieces, scores, strict=True)):
+        for i, (beam, token, score) in enumerate(zip(beams, tokens, scores, strict=True)):
             if not math.isfinite(score):
                 continue
             is_kept = bool(found.is_kept[0, i])
-            # of 2 * beam candidates, only one among the best `beam` ends a hypothesis
-            has_ended = piece == EOS and 2 * i < len(pieces)
+            # Of the 2 * width candidates, only the best `width` can end a hypothesis.
+            has_ended = token == EOS and 2 * i < len(tokens)
+            if is_kept:
+                state = "kept"
+            elif has_ended:
+                state = "ended"
+            else:
+                state = "pruned"
             nodes.append(
                 {
                     "parent": rows[beam],
                     "step": step,
-                    "id": piece,
-                    "piece": vocabulary.token(piece),
+                    "id": token,
+                    "piece": vocabulary.token(token),
                     "log_prob": score - sums[beam],
                     "score": score,
                     "normalised": score / penalty(step + 1),
-                    "state": "kept" if is_kept else "ended" if has_ended else "pruned",
+                    "state": state,
                 }
             )
             if is_kept:

@@ -29,7 +29,7 @@ class Selection:
 
 
 def matrix(tensor: Tensor) -> list[list[float]]:
-    """Return the numbers of a tensor, rounded to six digits."""
+    """Return the numbers of a tensor, rounded to six decimals."""
     return [[round(x, 6) for x in row] for row in tensor.float().tolist()]
 
 
@@ -37,16 +37,14 @@ def tokens(trace: Trace, selection: Selection) -> list[Element]:
     """Show the tokens of both sides with ids and words, and similar tokens of the source."""
     parts: list[Element] = []
     for side in [name for name in ("source", "target") if name in trace.meta]:
-        has = trace.meta[side]
-        near = has.get("near")
-        rows = [
-            [i, piece, number, word, *([near[i]] if near else [])]
-            for i, (piece, number, word) in enumerate(
-                zip(has["pieces"], has["ids"], has["words"], strict=True)
-            )
-        ]
-        names = ["position", "piece", "id", "word", *(["near, by cosine"] if near else [])]
-        parts.append(Listing(f"{side}: {has['text']}", names, rows))
+        described = trace.meta[side]
+        names = ["position", "token", "id", "word"]
+        columns = [described["pieces"], described["ids"], described["words"]]
+        if "near" in described:
+            names.append("similar, by cosine")
+            columns.append(described["near"])
+        rows = [[i, *row] for i, row in enumerate(zip(*columns, strict=True))]
+        parts.append(Listing(f"{side}: {described['text']}", names, rows))
     return parts
 
 
@@ -127,11 +125,14 @@ def alignment(trace: Trace, selection: Selection) -> list[Element]:
 
 def probs(trace: Trace, selection: Selection) -> list[Element]:
     """Show the most probable tokens of one step, or of each."""
-    names = ["piece", "id", "logit", "probability"]
-    tops = [[[p, i, logit, x] for i, p, logit, x in step["top"]] for step in trace.meta["steps"]]
+    names = ["token", "id", "logit", "probability"]
+    tops = [
+        [[name, i, logit, probability] for i, name, logit, probability in step["top"]]
+        for step in trace.meta["steps"]
+    ]
     return [
-        Listing(f"step {t + 1}: {piece}", names, top, bar="probability")
-        for t, (top, piece) in enumerate(zip(tops, written(trace), strict=True))
+        Listing(f"step {t + 1}: {token}", names, top, bar="probability")
+        for t, (top, token) in enumerate(zip(tops, written(trace), strict=True))
         if selection.step in (None, t + 1)
     ]
 
@@ -146,24 +147,27 @@ def beam(trace: Trace, selection: Selection) -> list[Element]:
     children: dict[int, list[int]] = {}
     for number, node in enumerate(tree):
         children.setdefault(node["parent"], []).append(number)
-    names = ["piece", "log_prob", "score", "normalised", "state"]
+    fields = ["log_prob", "score", "normalised", "state"]
     rows: list[list[Any]] = []
     stack = [(number, 0) for number in reversed(children[-1])]
     while stack:
         number, depth = stack.pop()
         node = tree[number]
-        rows.append(["  " * depth + node["piece"], *(node[name] for name in names[1:])])
+        rows.append(["  " * depth + node["piece"], *(node[name] for name in fields)])
         stack += [(child, depth + 1) for child in reversed(children.get(number, []))]
-    return [Listing("the search: scores are log-probabilities", names, rows)]
+    return [Listing("the search: scores are log-probabilities", ["token", *fields], rows)]
 
 
 def steps(trace: Trace, selection: Selection) -> list[Element]:
     """Show the tokens read, the token written and the candidates of each step."""
     read = trace.meta["target"]["pieces"]
-    best = [[[p, x] for _, p, _, x in step["top"][:N_CANDIDATES]] for step in trace.meta["steps"]]
+    best = [
+        [[name, probability] for _, name, _, probability in step["top"][:N_CANDIDATES]]
+        for step in trace.meta["steps"]
+    ]
     rows = [
-        [t + 1, " ".join(read[: t + 1]), piece, best[t], step["entropy"] / math.log(2)]
-        for t, (step, piece) in enumerate(zip(trace.meta["steps"], written(trace), strict=True))
+        [t + 1, " ".join(read[: t + 1]), token, best[t], step["entropy"] / math.log(2)]
+        for t, (step, token) in enumerate(zip(trace.meta["steps"], written(trace), strict=True))
         if selection.step in (None, t + 1)
     ]
     read_text = trace.meta.get("source", trace.meta["target"])["text"]
@@ -178,10 +182,10 @@ def layers(trace: Trace, selection: Selection) -> list[Element]:
     rows = [
         [
             t + 1,
-            piece,
+            token,
             *([[vocabulary[int(each.indices[t])], float(each.values[t])]] for each in best),
         ]
-        for t, piece in enumerate(written(trace))
+        for t, token in enumerate(written(trace))
         if selection.step in (None, t + 1)
     ]
     return [
@@ -234,7 +238,7 @@ def written(trace: Trace) -> list[str]:
 
 
 def selected_attention(trace: Trace, selection: Selection) -> tuple[str, list[str], list[str]]:
-    """Return the selected attention and the labels of its queries and keys."""
+    """Return the name of the selected attention, and the labels of its queries and keys."""
     model = trace.meta["model"]
     kind = selection.kind or ("cross" if "source" in trace.meta else "self")
     if "source" not in trace.meta and kind != "self":
@@ -247,7 +251,7 @@ def selected_attention(trace: Trace, selection: Selection) -> tuple[str, list[st
     queries = trace.meta["source" if kind == "enc" else "target"]["pieces"]
     if kind != "enc":
         queries = [
-            f"{read} -> {piece}" for read, piece in zip(queries, written(trace), strict=True)
+            f"{read} -> {token}" for read, token in zip(queries, written(trace), strict=True)
         ]
     keys = trace.meta["target" if kind == "self" else "source"]["pieces"]
     return (f"enc.{layer}.self" if kind == "enc" else f"dec.{layer}.{kind}"), queries, keys
@@ -255,9 +259,11 @@ def selected_attention(trace: Trace, selection: Selection) -> tuple[str, list[st
 
 def name_of(at: str, head: int | None = None) -> str:
     """Return the name of an attention or head: "decoder layer 2, cross-attention, head 3"."""
-    stack, layer, kind = at.replace("enc", "encoder").replace("dec", "decoder").split(".")
-    part = {"decoder self": "masked self-attention"}.get(f"{stack} {kind}", f"{kind}-attention")
-    return f"{stack} layer {int(layer) + 1}, {part}{'' if head is None else f', head {head + 1}'}"
+    stack, layer, kind = at.split(".")
+    stack_name = {"enc": "encoder", "dec": "decoder"}[stack]
+    masked = "masked " if stack == "dec" and kind == "self" else ""
+    name = f"{stack_name} layer {int(layer) + 1}, {masked}{kind}-attention"
+    return name if head is None else f"{name}, head {head + 1}"
 
 
 View = Callable[[Trace, Selection], list[Element]]

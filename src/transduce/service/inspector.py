@@ -9,8 +9,8 @@
     GET  /v1/inspect/ID/diff/ID               largest difference of each tensor; null: other shape
     GET  /v1/inspect/probe                    the film of the training
 
-Errors are JSON: {"error": "..."}. A server on a loopback address answers only to the names of this
-machine, and never to pages of other sites.
+Errors are JSON: {"error": "..."}. A server on a loopback address accepts only requests to the host
+names of this machine. It rejects requests from pages of other origins.
 """
 
 import errno
@@ -67,7 +67,7 @@ def make_app(
     def error_response(status: int, message: str) -> JSONResponse:
         return JSONResponse({"error": message}, status)
 
-    def page(content: str) -> HTMLResponse:
+    def page_response(content: str) -> HTMLResponse:
         found = POLICY.search(content)
         assert found, "the page has no content security policy"
         return HTMLResponse(
@@ -81,7 +81,7 @@ def make_app(
     async def guard(
         request: Request, call_next: Callable[[Request], Awaitable[Response]]
     ) -> Response:
-        """Reject foreign host names (DNS rebinding) and requests from pages of other origins."""
+        """Reject unknown host names (DNS rebinding) and requests from pages of other origins."""
         host = request.headers.get("host", "")
         origin = request.headers.get("origin")
         if hosts is not None and re.sub(r":\d+$", "", host).lower() not in hosts:
@@ -89,7 +89,10 @@ def make_app(
                 400, f"host {host!r} is not allowed; use localhost or 127.0.0.1"
             )
         elif origin is not None and origin.partition("://")[2] != host:
-            response = error_response(403, f"requests from pages of {origin!r} are not allowed")
+            response = error_response(
+                403,
+                f"requests from pages of {origin!r} are not allowed; open the page of this server",
+            )
         else:
             response = await call_next(request)
         response.headers.setdefault(
@@ -114,7 +117,7 @@ def make_app(
 
     @app.get("/")
     def home() -> Response:
-        return page(page_html("server", film=film))
+        return page_response(page_html("server", film=film))
 
     @app.post("/v1/inspect")
     async def inspect(request: Request) -> Response:
@@ -136,12 +139,12 @@ def make_app(
         return Response(film, media_type="application/octet-stream")
 
     @app.get("/v1/inspect/{name}.html")
-    def one_file(name: str) -> Response:
+    def download(name: str) -> Response:
         made = traces.get(name)
-        return page(export_html(made, branches=make_branches(made), film=film))
+        return page_response(export_html(made, branches=make_branches(made), film=film))
 
     @app.get("/v1/inspect/{name}")
-    def again(name: str) -> Response:
+    def describe(name: str) -> Response:
         return JSONResponse(
             traces.answer({field: traces.get(name).meta[field] for field in FIELDS})
         )
@@ -164,7 +167,11 @@ def make_app(
 def serve(
     model: Path | None, host: str, port: int, open_page: bool, say: Callable[[str], None]
 ) -> None:
-    """Serve the page until SIGINT or SIGTERM."""
+    """Serve the page until SIGINT or SIGTERM.
+
+    `model` None is the built-in model; `port` 0 picks a free one. `say` gets one line for people.
+    Raises UsageError without the "serve" extra, BusyError if the port is in use.
+    """
     try:
         import uvicorn
         from fastapi import FastAPI  # noqa: F401  check that it is installed
@@ -179,7 +186,10 @@ def serve(
         frozenset({"localhost", "127.0.0.1", "[::1]", host.lower()}) if is_loopback(host) else None
     )
     if names is None:
-        say(f"warning: everyone who can reach {host} can use this model")
+        say(
+            f"warning: everyone who can reach {host} can use this model; "
+            "omit --host to serve only this machine"
+        )
     app = make_app(worker, find_film(model), names)
     server = uvicorn.Server(
         uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, server_header=False)
@@ -196,7 +206,7 @@ def serve(
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if only this machine can reach an address."""
+    """Return whether only this machine can reach an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -217,4 +227,7 @@ def listen(host: str, port: int) -> socket.socket:
             raise BusyError(
                 f"port {port} of {host} is in use; choose another --port (0 picks a free one)"
             ) from None
-        raise OutputError(f"cannot listen at {host} port {port}: {error.strerror}") from None
+        raise OutputError(
+            f"cannot listen on {host} port {port}: {error.strerror}; "
+            "choose another --host or --port"
+        ) from None

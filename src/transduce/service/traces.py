@@ -1,4 +1,4 @@
-"""The traces of the inspector: parsing of requests, and a cache of the traces made last."""
+"""The traces of the inspector: parse requests, and cache the most recent traces."""
 
 import json
 import threading
@@ -20,7 +20,7 @@ Request = Mapping[str, Any]  # the FIELDS, as `parse_request` returns them
 
 
 class TraceCache:
-    """Traces by id. The last ones are kept; older ones are computed again from their requests."""
+    """Traces by id. Recent ones are kept; older ones are computed again from their requests."""
 
     def __init__(self, worker: Translator | Generator) -> None:
         self._worker = worker
@@ -74,20 +74,22 @@ def parse_request(body: bytes) -> dict[str, Any]:
         request = json.loads(body)
         json.dumps(request, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise UsageError("the request holds a lone surrogate; send valid Unicode") from None
+        raise UsageError("the request contains a lone surrogate; send valid Unicode") from None
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"the request is not JSON: {error}") from None
+        raise UsageError(f"the request is not JSON: {error}; send a JSON object") from None
     if (
         not isinstance(request, dict)
         or type(request.get("text")) is not str
         or set(request) - FIELDS
     ):
         raise UsageError(
-            'expected {"text": "...", "beam": 4, "edits": [...]}; beam and edits are optional'
+            "the request has no text or unknown fields; "
+            'expected {"text": "...", "beam": 4, "edits": [...]}, beam and edits are optional'
         )
     beam, edits = request.get("beam"), request.get("edits", [])
-    if not (beam is None or type(beam) is int) or not isinstance(edits, list):
-        raise UsageError("beam must be an integer and edits a list")
+    is_valid_beam = beam is None or type(beam) is int
+    if not is_valid_beam or not isinstance(edits, list):
+        raise UsageError("the request has an invalid beam or edits; expected an integer and a list")
     return {"text": request["text"], "beam": beam, "edits": parse_edits(edits)}
 
 

@@ -76,7 +76,7 @@ def show_steps(text: str, steps: Sequence[TimeStep], out: Console) -> None:
     for number, (tokens, step) in enumerate(zip(inputs, steps, strict=True), start=1):
         line = Text(f"  {number}  {tokens:<{input_width}}  ->  ")
         line.append(f"{step.written:<{output_width}}", style="bold green")
-        candidates = "  ".join(f"{each.piece} {each.probability:.1%}" for each in step.candidates)
+        candidates = "  ".join(f"{each.token} {each.probability:.1%}" for each in step.candidates)
         line.append(f"   {candidates}", style="dim")
         out.print(line, highlight=False)
 

@@ -1,6 +1,6 @@
 // The page: its state, the time bar, and the stations in the order of the paper.
 import { bytesOf, parseTrace } from "./data.js";
-import { announce, compareWith, el, listenForHow, piece, toggle } from "./draw.js";
+import { announce, compareWith, el, listenForHow, bidiText, toggle } from "./draw.js";
 import { editsWords } from "./compare.js";
 import { show } from "./math.js";
 import { hasSource, placesOf, runsLeft, writtenAt } from "./names.js";
@@ -18,7 +18,12 @@ import { beamStation } from "./stations/search.js";
 import { checkStation } from "./stations/check.js";
 import { filmStation, openFilm } from "./stations/film.js";
 
-const tryStation = { id: "try", stays: true, fits: () => true, build: (box, page) => tryIt(box, page) ?? null };
+const tryStation = {
+  id: "try",
+  stays: true,
+  fits: () => true,
+  build: (box, page) => tryIt(box, page) ?? null,
+};
 const STATIONS = [
   sentenceStation,
   tokensStation,
@@ -37,10 +42,12 @@ const STATIONS = [
   filmStation,
   checkStation,
 ];
-const DEEP = new Set(["concat", "norm", "ff"]); // stations that open by a press
-const PACE = 1600; // milliseconds a step while it plays
+const DEEP = new Set(["concat", "norm", "ff"]); // stations that are folded at first
+const PACE = 1600; // milliseconds per step while playing
 const LEFT_OUT =
-  "This branch was computed in advance. To keep the file small it does not hold the tensors that this station shows. Make the page with --with-model or use transduce serve to see them; the original has them.";
+  "This branch was computed in advance. To keep the file small it does not hold the tensors that " +
+  "this station shows. Make the page with --with-model or use transduce serve to see them; the " +
+  "original has them.";
 
 /**
  * State shared by all stations: the current trace, the selection in it, and methods to change both.
@@ -63,7 +70,9 @@ class Page {
     const places = placesOf(trace);
     const last = trace.meta.steps.length - 1;
     const middle = Math.min(2, last);
-    const place = before && places.includes(before.place) ? before.place : defaultPlace(trace, places);
+    const place = before && places.includes(before.place)
+      ? before.place
+      : defaultPlace(trace, places);
     const step = before ? Math.min(before.step, last) : middle;
     this.looks += 1;
     this.state = {
@@ -94,11 +103,14 @@ class Page {
     const weights = this.trace.get(`${place}.weights`);
     const [, n, m] = weights.shape;
     this.state.query = place.startsWith("dec") ? step : Math.min(this.state.query, n - 1);
-    const row = weights.data.subarray((head * n + this.state.query) * m, (head * n + this.state.query + 1) * m);
+    const row = weights.data.subarray(
+      (head * n + this.state.query) * m,
+      (head * n + this.state.query + 1) * m,
+    );
     this.state.key = row.reduce((best, w, j) => (w > row[best] ? j : best), 0);
   }
 
-  /** A tensor of the trace, or its difference from the parent if that is requested and possible. */
+  /** A tensor of the trace, or its difference from the parent if that is shown and possible. */
   tensor(name) {
     const mine = this.trace.get(name);
     if (!this.isDifferent(name)) return { ...mine, isDiff: false };
@@ -130,10 +142,10 @@ class Page {
 }
 
 function defaultPlace(trace, places) {
-  const wanted = hasSource(trace)
+  const preferred = hasSource(trace)
     ? `dec.${trace.meta.model.alignment_layer}.cross`
     : `dec.${trace.meta.model.n_layers - 1}.self`;
-  return places.includes(wanted) ? wanted : places[places.length - 1];
+  return places.includes(preferred) ? preferred : places[places.length - 1];
 }
 
 const sections = new Map();
@@ -149,7 +161,7 @@ function render(page) {
   drawFoot(page);
   page.updates = [drawTime(page)];
   nav.replaceChildren();
-  const root = page.parent ?? page.trace; // a branch keeps the stations of its original, and their numbers
+  const root = page.parent ?? page.trace; // a branch shows the stations of its original
   const shown = STATIONS.filter((station) => station.fits(root, page));
   const kept = new Set(shown.map(({ id }) => id));
   for (const [id, section] of sections) {
@@ -163,12 +175,31 @@ function render(page) {
       const details = sections.get(station.id)?.querySelector(":scope > details");
       if (details) details.open = true;
     };
-    nav.append(el("a", { href: `#station-${station.id}`, click: open }, `${i} \u00b7 ${words.short}`));
+    nav.append(
+      el("a", { href: `#station-${station.id}`, click: open }, `${i} \u00b7 ${words.short}`),
+    );
     const isKept = station.stays && sections.has(station.id);
     if (!isKept) {
-      const fresh = el("section", { id: `station-${station.id}`, "aria-labelledby": `title-${station.id}` });
-      const paper = words.paper ? el("span", { class: "paper" }, /section|Eq/.test(words.paper) ? `${words.paper} of the paper` : words.paper) : null;
-      fresh.append(el("h2", { id: `title-${station.id}` }, el("span", { class: "no" }, String(i)), words.title, paper));
+      const fresh = el(
+        "section",
+        { id: `station-${station.id}`, "aria-labelledby": `title-${station.id}` },
+      );
+      const paper = words.paper
+        ? el(
+          "span",
+          { class: "paper" },
+          /section|Eq/.test(words.paper) ? `${words.paper} of the paper` : words.paper,
+        )
+        : null;
+      fresh.append(
+        el(
+          "h2",
+          { id: `title-${station.id}` },
+          el("span", { class: "no" }, String(i)),
+          words.title,
+          paper,
+        ),
+      );
       const told = (!hasSource(page.trace) && words.lm) || words.text;
       const said = new Set();
       fresh.append(...told.map((text) => el("p", {}, ...termed(text, said))));
@@ -177,7 +208,8 @@ function render(page) {
     }
     const section = sections.get(station.id);
     if (main.children[i] !== section) main.insertBefore(section, main.children[i] ?? null);
-    if (!isKept && station.fits(page.trace, page)) updates.set(station.id, station.build(folded(station.id, section), page));
+    if (!isKept && station.fits(page.trace, page))
+      updates.set(station.id, station.build(folded(station.id, section), page));
     else if (!isKept) {
       updates.delete(station.id);
       section.append(el("p", { class: "note" }, LEFT_OUT));
@@ -188,7 +220,7 @@ function render(page) {
   watchStations(nav);
 }
 
-const opened = new Set(); // deep stations that somebody opened
+const opened = new Set(); // deep stations that the reader has opened
 
 /** The container of a station. A deep station is folded and drawn again when it is opened. */
 function folded(id, section) {
@@ -198,22 +230,33 @@ function folded(id, section) {
     opened.add(id);
     return updates.get(id)?.();
   };
-  const details = el("details", { class: "deep", open: opened.has(id), toggle: turn }, el("summary", {}, "Look at its numbers"));
+  const details = el(
+    "details",
+    { class: "deep", open: opened.has(id), toggle: turn },
+    el("summary", {}, "Look at its numbers"),
+  );
   section.append(details);
   return details;
 }
 
 /** The form for another sentence, if there is a model. */
 function sentenceForm(page) {
-  const input = el("input", { type: "text", id: "try-text", required: true, autocomplete: "off", dir: "auto" });
+  const input = el(
+    "input",
+    { type: "text", id: "try-text", required: true, autocomplete: "off", dir: "auto" },
+  );
   input.value = page.trace.meta.text;
   const said = el("p", { role: "alert", id: "text-said" });
-  const button = el("button", { type: "submit", id: "try-translate" }, hasSource(page.trace) ? "translate" : "read");
+  const button = el(
+    "button",
+    { type: "submit", id: "try-translate" },
+    hasSource(page.trace) ? "translate" : "read",
+  );
   const submit = async (event) => {
     event.preventDefault();
     said.textContent = "";
     button.disabled = true;
-    await new Promise((done) => setTimeout(done, 0)); // let the page show that it works
+    await new Promise((done) => setTimeout(done, 0)); // let the browser draw the disabled button
     try {
       await page.translate(input.value);
     } catch (error) {
@@ -221,7 +264,16 @@ function sentenceForm(page) {
       button.disabled = false;
     }
   };
-  return [el("form", { class: "start", submit }, el("label", { class: "hidden", for: "try-text" }, "another sentence"), input, button), said];
+  return [
+    el(
+      "form",
+      { class: "start", submit },
+      el("label", { class: "hidden", for: "try-text" }, "another sentence"),
+      input,
+      button,
+    ),
+    said,
+  ];
 }
 
 function drawTop(page) {
@@ -231,7 +283,13 @@ function drawTop(page) {
     ? [el("bdi", {}, meta.source.text), " \u2192 ", el("bdi", {}, meta.target.text)]
     : [el("bdi", {}, meta.target.text)];
   const kind = hasSource(page.trace) ? "Transformer" : "language model";
-  const shape = `A trained ${kind} at work: ${model.n_layers} layers, ${model.n_heads} heads, d_model ${model.d_model}, vocabulary ${model.vocab_size}. Every number on this page is this model\u2019s own. ${window.matchMedia("(hover: none)").matches ? "Tap" : "Point at"} a cell, a bar, a line or an underlined number${window.matchMedia("(hover: none)").matches ? "" : ", or reach it with the Tab and arrow keys,"} to see how it was computed.`;
+  const isTouch = window.matchMedia("(hover: none)").matches;
+  const shape =
+    `A trained ${kind} at work: ${model.n_layers} layers, ${model.n_heads} heads, d_model ` +
+    `${model.d_model}, vocabulary ${model.vocab_size}. Every number on this page is this ` +
+    `model\u2019s own. ${isTouch ? "Tap" : "Point at"} a cell, a bar, a line or an underlined ` +
+    `number${isTouch ? "" : ", or reach it with the Tab and arrow keys,"} to see how it was ` +
+    "computed.";
   const parts = [
     el(
       "h1",
@@ -246,7 +304,9 @@ function drawTop(page) {
   if (page.ask) parts.push(...sentenceForm(page));
   const doubts = doubtsIn(page.trace);
   if (doubts.length)
-    parts.push(el("div", { class: "note", id: "doubts" }, ...doubts.map((words) => el("p", {}, ...words))));
+    parts.push(
+      el("div", { class: "note", id: "doubts" }, ...doubts.map((words) => el("p", {}, ...words))),
+    );
   if (page.parent) {
     const note = el(
       "div",
@@ -254,12 +314,22 @@ function drawTop(page) {
       el(
         "p",
         {},
-        `This is a branch: ${editsWords(page.trace) || "another sentence"}. The original ${hasSource(page.trace) ? "wrote" : "read"} \u201c${page.parent.meta.target.text}\u201d.`,
+        `This is a branch: ${editsWords(page.trace) || "another sentence"}. The original ` +
+          `${hasSource(page.trace) ? "wrote" : "read"} ` +
+          `\u201c${page.parent.meta.target.text}\u201d.`,
       ),
     );
     note.append(
-      toggle("show the difference from the original", page.state.isDiff, (isDiff) => page.set({ isDiff })),
-      el("button", { type: "button", click: () => page.show(page.parent, null) }, "back to the original"),
+      toggle(
+        "show the difference from the original",
+        page.state.isDiff,
+        (isDiff) => page.set({ isDiff }),
+      ),
+      el(
+        "button",
+        { type: "button", click: () => page.show(page.parent, null) },
+        "back to the original",
+      ),
     );
     parts.push(note);
   }
@@ -270,26 +340,39 @@ function drawTop(page) {
 function drawFoot(page) {
   const { meta, id } = page.trace;
   const parts = [
-    `Model ${String(meta.model.fingerprint ?? "").slice(0, 12)}, ${meta.model.positions} positions, ${meta.model.norm}-norm.`,
+    `Model ${String(meta.model.fingerprint ?? "").slice(0, 12)}, ${meta.model.positions} ` +
+      `positions, ${meta.model.norm}-norm.`,
   ];
   if (id) {
-    const link = el("a", { href: `/v1/inspect/${id}.html`, download: `${id}.html` }, "this trace as one file");
-    parts.push(" Keep ", link, ": it opens from disk, without a network.");
+    const address = { href: `/v1/inspect/${id}.html`, download: `${id}.html` };
+    parts.push(" Download ", el("a", address, "this trace as one file"), "; it opens offline.");
   }
   const paper = "Symbols and sections are those of Vaswani et al. 2017, Attention Is All You Need.";
-  document.getElementById("foot").replaceChildren(glossary(), el("p", {}, ...parts), el("p", {}, paper));
+  document
+    .getElementById("foot")
+    .replaceChildren(glossary(), el("p", {}, ...parts), el("p", {}, paper));
 }
 
 /** The quality flags of a translation, as text. */
 function doubtsIn({ meta }) {
   const { unseen = [], unknown = [], repeats = false } = meta.doubts ?? {};
-  const listed = (all) => all.slice(0, 8).flatMap((text, i) => [i ? ", " : "", piece(`\u201c${text}\u201d`)]);
+  const listed = (all) =>
+    all.slice(0, 8).flatMap((text, i) => [i ? ", " : "", bidiText(`\u201c${text}\u201d`)]);
   const dots = (all) => (all.length > 8 ? " \u2026" : "");
   const found = [];
   if (unseen.length)
-    found.push(["The model has not seen ", ...listed(unseen), `${dots(unseen)} in training; the translation of ${unseen.length > 1 ? "these words" : "this word"} may be wrong.`]);
+    found.push([
+      "The model has not seen ",
+      ...listed(unseen),
+      `${dots(unseen)} in training; the translation of ` +
+        `${unseen.length > 1 ? "these words" : "this word"} may be wrong.`,
+    ]);
   if (unknown.length)
-    found.push(["Its vocabulary has no token for ", ...listed(unknown), `${dots(unknown)}: written as bytes, such as <0x33>.`]);
+    found.push([
+      "Its vocabulary has no token for ",
+      ...listed(unknown),
+      `${dots(unknown)}: written as bytes, such as <0x33>.`,
+    ]);
   if (repeats) found.push(["The translation repeats itself."]);
   return found;
 }
@@ -329,7 +412,12 @@ function drawTime(page) {
   );
   const play = el(
     "button",
-    { type: "button", id: "play", "aria-pressed": "false", click: () => (timer ? stop() : start()) },
+    {
+      type: "button",
+      id: "play",
+      "aria-pressed": "false",
+      click: () => (timer ? stop() : start()),
+    },
     "\u25b6 play",
   );
   const next = el(
@@ -371,11 +459,21 @@ function drawTime(page) {
       el("bdi", {}, writtenAt(trace, t)),
     ),
   );
-  const said = el("div", { class: "said", dir: runsLeft(trace.meta.target.text) ? "rtl" : "ltr" }, ...chips);
+  const said = el(
+    "div",
+    { class: "said", dir: runsLeft(trace.meta.target.text) ? "rtl" : "ltr" },
+    ...chips,
+  );
   document
     .getElementById("time")
     .replaceChildren(
-      el("div", { class: "timebar" }, el("div", { class: "moves" }, back, play, next, count), said, bar),
+      el(
+        "div",
+        { class: "timebar" },
+        el("div", { class: "moves" }, back, play, next, count),
+        said,
+        bar,
+      ),
     );
   return () => {
     const { step } = page.state;
@@ -387,7 +485,9 @@ function drawTime(page) {
     });
     const chip = chips[step];
     if (said.scrollWidth > said.clientWidth)
-      said.scrollLeft += chip.getBoundingClientRect().left - said.getBoundingClientRect().left - said.clientWidth / 2;
+      said.scrollLeft += chip.getBoundingClientRect().left -
+        said.getBoundingClientRect().left -
+        said.clientWidth / 2;
     back.disabled = step === 0;
     next.disabled = step === n - 1;
   };
@@ -403,7 +503,8 @@ function watchStations(nav) {
       for (const entry of entries) {
         if (!entry.isIntersecting) continue;
         for (const link of nav.children) {
-          if (link.getAttribute("href") === `#${entry.target.id}`) link.setAttribute("aria-current", "true");
+          if (link.getAttribute("href") === `#${entry.target.id}`)
+            link.setAttribute("aria-current", "true");
           else link.removeAttribute("aria-current");
         }
       }
@@ -420,7 +521,9 @@ function listen(page) {
     const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!move) return;
     event.preventDefault();
-    page.set({ step: Math.min(Math.max(page.state.step + move, 0), page.trace.meta.steps.length - 1) });
+    page.set({
+      step: Math.min(Math.max(page.state.step + move, 0), page.trace.meta.steps.length - 1),
+    });
   });
   const again = () => {
     page.state.look += 0.5;
@@ -453,13 +556,16 @@ async function askServer(text, edits = []) {
   return trace;
 }
 
-/** Put the request into the address, so that it can be bookmarked and shared. */
+/** Put the request into the URL, so that it can be bookmarked and shared. */
 function keepAddress({ text, edits }) {
-  const asked = new URLSearchParams({ text, ...(edits.length ? { edits: JSON.stringify(edits) } : {}) });
+  const asked = new URLSearchParams({
+    text,
+    ...(edits.length ? { edits: JSON.stringify(edits) } : {}),
+  });
   history.replaceState(null, "", `?${asked}${location.hash}`);
 }
 
-/** The request in the address, if any: a text and optional edits. */
+/** Trace the request in the URL: a text and optional edits. */
 async function openAddress(ask, begin) {
   const asked = new URLSearchParams(location.search);
   const edits = JSON.parse(asked.get("edits") ?? "[]");
@@ -471,7 +577,10 @@ async function openAddress(ask, begin) {
 
 /** A page without a trace: show a form for a text. */
 function drawStart(ask, begin) {
-  const input = el("input", { type: "text", "aria-label": "text", required: true, autocomplete: "off" });
+  const input = el(
+    "input",
+    { type: "text", "aria-label": "text", required: true, autocomplete: "off" },
+  );
   input.value = "I love you very much";
   const said = el("p", { role: "alert" });
   const submit = async (event) => {
@@ -483,7 +592,12 @@ function drawStart(ask, begin) {
       said.textContent = error.message;
     }
   };
-  const form = el("form", { class: "start", submit }, input, el("button", { type: "submit" }, "look inside"));
+  const form = el(
+    "form",
+    { class: "start", submit },
+    input,
+    el("button", { type: "submit" }, "look inside"),
+  );
   document
     .getElementById("top")
     .replaceChildren(
@@ -504,10 +618,16 @@ function start() {
   const read = (node) => parseTrace(bytesOf(node.textContent));
   const given = document.getElementById("trace");
   const first = given ? read(given) : null;
-  const branches = [...document.querySelectorAll("script.branch")].map((node) => read(node).leanOn(first));
+  const branches = [...document.querySelectorAll("script.branch")].map(
+    (node) => read(node).completeFrom(first),
+  );
   const weights = document.getElementById("weights");
   const model = weights ? openModel(bytesOf(weights.textContent)) : null;
-  const ask = home.kind === "server" ? askServer : model ? async (text, edits = []) => model.trace(text, edits) : null;
+  const ask = home.kind === "server"
+    ? askServer
+    : model
+    ? async (text, edits = []) => model.trace(text, edits)
+    : null;
   const filmed = document.getElementById("film");
   const film = filmed ? openFilm(bytesOf(filmed.textContent)) : null;
   const begin = (trace) => {

@@ -1,4 +1,4 @@
-// A trace in the browser: tensors by name out of a safetensors file, as
+// A trace in the browser: tensors by name, read from a safetensors file. The counterpart of
 // `transduce.inspection.trace.Trace` in Python.
 
 import { isCausal } from "./names.js";
@@ -11,8 +11,8 @@ export function bytesOf(text) {
   return bytes;
 }
 
-/** Float16 numbers as Float32: sign, 5 bits of exponent, 10 of fraction. */
-export function halves(bytes) {
+/** Convert float16 numbers to float32: 1 sign bit, 5 bits of exponent, 10 of fraction. */
+export function float16ToFloat32(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const numbers = new Float32Array(bytes.byteLength / 2);
   for (let i = 0; i < numbers.length; i += 1) {
@@ -27,7 +27,7 @@ export function halves(bytes) {
   return numbers;
 }
 
-/** The header of a safetensors file and where its data begins. */
+/** Parse the header of a safetensors file; `start` is the offset of its data. */
 export function openTensors(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const length = Number(view.getBigUint64(0, true));
@@ -40,12 +40,12 @@ export function openTensors(bytes) {
 /** One tensor of a safetensors file. */
 export function readTensor(bytes, start, entry) {
   const part = bytes.slice(start + entry.data_offsets[0], start + entry.data_offsets[1]);
-  if (entry.dtype === "F16") return { shape: entry.shape, data: halves(part) };
+  if (entry.dtype === "F16") return { shape: entry.shape, data: float16ToFloat32(part) };
   if (entry.dtype === "F32") return { shape: entry.shape, data: new Float32Array(part.buffer) };
-  throw new Error(`a tensor of ${entry.dtype}; F16 and F32 can be read`);
+  throw new Error(`tensor of unsupported type ${entry.dtype}; expected F16 or F32`);
 }
 
-/** What a model computed for one text: `meta`, and tensors that are parsed on first use. */
+/** Everything a model computed for one text: `meta`, and tensors that are parsed on first use. */
 export class Trace {
   constructor(meta, names, read) {
     this.meta = meta;
@@ -60,9 +60,10 @@ export class Trace {
   }
 
   /**
-   * A branch in the file holds only the tensors that differ; the others are those of the original.
+   * Take the missing tensors of a branch from its original. A branch in a file holds only the
+   * tensors that differ.
    */
-  leanOn(parent) {
+  completeFrom(parent) {
     this.parent = parent;
     this.meta.vocabulary ??= parent.meta.vocabulary;
     for (const name of this.meta.same ?? []) this.own.add(name);
@@ -71,13 +72,16 @@ export class Trace {
 
   has(name) {
     if (this.own.has(name)) return true;
-    const [place, last] = cutName(name);
+    const [place, last] = splitName(name);
     if (name === "probs") return this.own.has("logits");
-    return (last === "scaled" || last === "masked") && this.own.has(`${place}.raw`) && this.own.has(`${place}.q`);
+    return (last === "scaled" || last === "masked") &&
+      this.own.has(`${place}.raw`) &&
+      this.own.has(`${place}.q`);
   }
 
   get(name) {
-    if (!this.kept.has(name)) this.kept.set(name, this.own.has(name) ? this.find(name) : this.derive(name));
+    if (!this.kept.has(name))
+      this.kept.set(name, this.own.has(name) ? this.find(name) : this.derive(name));
     return this.kept.get(name);
   }
 
@@ -85,7 +89,7 @@ export class Trace {
     return this.parent && this.meta.same?.includes(name) ? this.parent.get(name) : this.read(name);
   }
 
-  /** Whether the model ran with its "positions", "scale" or "mask". */
+  /** Whether the model ran with `what`: "positions", "scale" or "mask". */
   ran(what) {
     return this.meta.edits.every((edit) => edit.op !== `no_${what}`);
   }
@@ -97,7 +101,7 @@ export class Trace {
   /** Compute `scaled`, `masked` or `probs` from the stored tensors. */
   derive(name) {
     if (!this.has(name)) throw new Error(`no tensor ${name}`);
-    const [place, last] = cutName(name);
+    const [place, last] = splitName(name);
     if (name === "probs") {
       const { shape, data } = this.get("logits");
       const probs = new Float32Array(data.length);
@@ -110,12 +114,14 @@ export class Trace {
     const scale = this.ran("scale") ? Math.sqrt(this.get(`${place}.q`).shape[2]) : 1;
     const hides = last === "masked" && this.isCausal(place);
     const [, n, m] = shape;
-    const found = data.map((value, at) => (hides && at % m > Math.floor(at / m) % n ? -Infinity : value / scale));
+    const found = data.map(
+      (value, at) => (hides && at % m > Math.floor(at / m) % n ? -Infinity : value / scale),
+    );
     return { shape, data: found };
   }
 }
 
-function cutName(name) {
+function splitName(name) {
   const dot = name.lastIndexOf(".");
   return [name.slice(0, dot), name.slice(dot + 1)];
 }
@@ -133,12 +139,12 @@ export function softmaxOf(numbers) {
 /** Parse the bytes of a trace file; `meta` is used if the file has none. */
 export function parseTrace(bytes, meta) {
   const { header, about, start } = openTensors(bytes);
-  const told = about["transduce.trace"] ? JSON.parse(about["transduce.trace"]) : meta;
-  if (!told) throw new Error("this file is not a trace");
-  return new Trace(told, Object.keys(header), (name) => readTensor(bytes, start, header[name]));
+  const found = about["transduce.trace"] ? JSON.parse(about["transduce.trace"]) : meta;
+  if (!found) throw new Error("this file is not a trace; make one with transduce inspect");
+  return new Trace(found, Object.keys(header), (name) => readTensor(bytes, start, header[name]));
 }
 
-/** Make a trace of tensors in memory. */
+/** Make a trace from tensors in memory, a Map by name. */
 export function makeTrace(meta, tensors) {
   return new Trace(meta, tensors.keys(), (name) => tensors.get(name));
 }

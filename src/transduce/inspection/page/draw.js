@@ -1,11 +1,10 @@
 // Building blocks of views: elements, heat maps on canvas, curves and bars in SVG, export to SVG,
-// PNG or CSV.
-// Text reaches the page only as text nodes.
-import { brief, reachOf, show } from "./math.js";
+// PNG or CSV. Text is inserted only as text nodes, never as HTML.
+import { brief, maxAbsOf, show } from "./math.js";
 
 const SVG_SPACE = "http://www.w3.org/2000/svg";
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
-const SIZE = 14; // of all letters that are drawn
+const SIZE = 14; // font size of all drawn text, in pixels
 
 /** An element: attributes, listeners (functions), and children, of which strings become text. */
 export function el(tag, attributes = {}, ...children) {
@@ -27,8 +26,8 @@ function fill(node, attributes, children) {
   return node;
 }
 
-/** A piece of text of some language: it may run from right to left. */
-export function piece(text, style = "piece") {
+/** A text in its own writing direction, which may be right to left. */
+export function bidiText(text, style = "piece") {
   return el("bdi", { class: style, dir: "auto" }, text);
 }
 
@@ -71,13 +70,15 @@ function colorOf(colors, ramp, value, reach) {
 }
 
 function inkOn([r, g, b]) {
-  const light = [r, g, b].map((x) => (x / 255 <= 0.04045 ? x / 255 / 12.92 : ((x / 255 + 0.055) / 1.055) ** 2.4));
+  const light = [r, g, b].map(
+    (x) => (x / 255 <= 0.04045 ? x / 255 / 12.92 : ((x / 255 + 0.055) / 1.055) ** 2.4),
+  );
   return 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2] > 0.19 ? "#101317" : "#ffffff";
 }
 
 let ruler = null;
 
-/** How wide a text is when drawn. */
+/** The width of a drawn text in pixels. */
 export function widthOf(text, weight = 400) {
   ruler ??= document.createElement("canvas").getContext("2d");
   ruler.font = `${weight} ${SIZE}px ${FONT}`;
@@ -152,7 +153,11 @@ export function figure(box, title, { readout = true } = {}) {
   };
   made.tools = (take) => {
     const button = (label, long, act) =>
-      el("button", { type: "button", class: "tool", "aria-label": `${long}: ${made.name}`, click: act }, label);
+      el(
+        "button",
+        { type: "button", class: "tool", "aria-label": `${long}: ${made.name}`, click: act },
+        label,
+      );
     toolbar.replaceChildren(
       button("save SVG", "save as SVG", () => saveSvg(made.name, take.svg())),
       button("save PNG", "save as PNG", () => savePng(made.name, take.svg())),
@@ -183,7 +188,14 @@ function svgText(title, root) {
   const width = Math.max(Number(root.getAttribute("width")), Math.ceil(widthOf(title, 600)) + 24);
   const height = Number(root.getAttribute("height")) + 36;
   const whole = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, xmlns: SVG_SPACE });
-  const style = { x: 8, y: 22, fill: colors.ink, "font-size": SIZE, "font-family": FONT, "font-weight": 600 };
+  const style = {
+    x: 8,
+    y: 22,
+    fill: colors.ink,
+    "font-size": SIZE,
+    "font-family": FONT,
+    "font-weight": 600,
+  };
   whole.append(
     svg("rect", { width, height, fill: colors.paper }),
     svg("text", style, title),
@@ -200,12 +212,17 @@ export function sideBySide(first, second) {
   }));
   const root = svg("svg", { width: a.width + b.width + 20, height: Math.max(a.height, b.height) });
   root.append(svg("g", {}, ...first.cloneNode(true).childNodes));
-  root.append(svg("g", { transform: `translate(${a.width + 20} 0)` }, ...second.cloneNode(true).childNodes));
+  root.append(
+    svg("g", { transform: `translate(${a.width + 20} 0)` }, ...second.cloneNode(true).childNodes),
+  );
   return root;
 }
 
 export function saveSvg(title, root) {
-  saveBlob(fileName(title, "svg"), new Blob([svgText(title, root).text], { type: "image/svg+xml" }));
+  saveBlob(
+    fileName(title, "svg"),
+    new Blob([svgText(title, root).text], { type: "image/svg+xml" }),
+  );
 }
 
 export function savePng(title, root) {
@@ -219,13 +236,14 @@ export function savePng(title, root) {
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
 }
 
-/**
- * Rows as comma-separated values; a cell that a spreadsheet would take for a formula is quoted as
- * text.
- */
+/** Rows as CSV. A cell that a spreadsheet would take for a formula gets a leading quote. */
 export function csvOf(rows) {
   const cell = (value) => {
-    const text = typeof value === "number" ? String(value) : /^[=+@\t\r]/.test(value) ? `'${value}` : String(value);
+    const text = typeof value === "number"
+      ? String(value)
+      : /^[=+@\t\r]/.test(value)
+      ? `'${value}`
+      : String(value);
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return rows.map((row) => row.map(cell).join(",")).join("\n");
@@ -251,12 +269,16 @@ async function copyCsv(rows, button) {
   }, 1200);
 }
 
-/** An element with an explanation on hover, tap or focus: `data-how`, one line each. */
+/** A text with an explanation on hover, tap or focus, one line for each element of `lines`. */
 export function how(text, lines, style = "") {
-  return el("button", { type: "button", class: `how ${style}`, "data-how": lines.join("\n") }, text);
+  return el(
+    "button",
+    { type: "button", class: `how ${style}`, "data-how": lines.join("\n") },
+    text,
+  );
 }
 
-/** Show a tooltip near a position; without text, hide it. */
+/** Show a tooltip near a position; without lines, hide it. */
 export function tip(lines, x = 0, y = 0) {
   const sheet = document.getElementById("tip");
   if (!sheet) return;
@@ -264,8 +286,10 @@ export function tip(lines, x = 0, y = 0) {
   if (sheet.hidden) return;
   sheet.replaceChildren(...lines.map((line) => el("div", {}, line)));
   const { width, height } = sheet.getBoundingClientRect();
-  sheet.style.left = `${Math.max(4, Math.min(x + 14, document.documentElement.clientWidth - width - 6))}px`;
-  sheet.style.top = `${y + 18 + height < window.innerHeight ? y + 18 : Math.max(4, y - height - 12)}px`;
+  sheet.style.left =
+    `${Math.max(4, Math.min(x + 14, document.documentElement.clientWidth - width - 6))}px`;
+  sheet.style.top =
+    `${y + 18 + height < window.innerHeight ? y + 18 : Math.max(4, y - height - 12)}px`;
 }
 
 /** Show the tooltips of `data-how` elements on hover, tap and focus. */
@@ -292,9 +316,9 @@ export function listenForHow() {
 
 let compare = () => null;
 
-/** Set the function that returns the original value of a number: (name, index) -> text or null. */
-export function compareWith(teller) {
-  compare = teller;
+/** Set the function that describes the original of a number: (name, index) -> text or null. */
+export function compareWith(describeOriginal) {
+  compare = describeOriginal;
 }
 
 /** The name of a number, then how it was computed. */
@@ -303,7 +327,7 @@ function linesOf({ name, index, value, lines }) {
   return [`${name}[${index.join(", ")}] = ${show(value)}`, ...lines, ...(before ? [before] : [])];
 }
 
-/** The text below a view. */
+/** Show below a figure how a number was computed. */
 export function explainIn(box, found) {
   if (!found) {
     box.replaceChildren();
@@ -314,23 +338,27 @@ export function explainIn(box, found) {
   box.replaceChildren(
     el(
       "code",
-      { class: "number", "data-tensor": name, "data-index": index.join(","), "data-value": String(value) },
+      {
+        class: "number",
+        "data-tensor": name,
+        "data-index": index.join(","),
+        "data-value": String(value),
+      },
       code,
     ),
     ...lines.map((line) => el("span", { class: "line" }, line)),
   );
 }
 
-/**
- * The width that the numbers of a matrix need; of a large matrix only the first ones are measured.
- */
+/** The width of the widest of the first 600 numbers of a matrix, in pixels. */
 function widestNumber(data, reach) {
   let most = 0;
-  for (const text of new Set(Array.from(data.subarray(0, 600), (x) => brief(x, reach)))) most = Math.max(most, widthOf(text));
+  for (const text of new Set(Array.from(data.subarray(0, 600), (x) => brief(x, reach))))
+    most = Math.max(most, widthOf(text));
   return most;
 }
 
-const SCALE = 96; // how wide a scale of colours is drawn
+const SCALE = 96; // width of a colour scale, in pixels
 
 /** The color scale with its numbers. */
 function drawScale(pen, x, y, ramp, reach) {
@@ -351,17 +379,34 @@ function drawScale(pen, x, y, ramp, reach) {
   return from + SCALE + 6 + widthOf(high) - x;
 }
 
-/** The scale by itself, for small pictures. */
+/** The colour scale as an SVG of its own. */
 export function scaleOf(ramp, reach = 1) {
-  const root = svg("svg", { height: 16, role: "img", "aria-label": `colours from ${ramp === "signed" ? show(-reach) : 0} to ${show(reach)}` });
+  const root = svg(
+    "svg",
+    {
+      height: 16,
+      role: "img",
+      "aria-label": `colours from ${ramp === "signed" ? show(-reach) : 0} to ${show(reach)}`,
+    },
+  );
   root.setAttribute("width", String(Math.ceil(drawScale(svgPen(root), 0, 2, ramp, reach)) + 2));
   return root;
 }
 
 /**
- * A matrix on canvas. `draw(spec)`: { rows, cols (labels or null), data, ramp: "weights" | "signed", reach (a number, or one for each row), title, name,
- * explain(i, j) -> { name, index, value, lines, say }, mark: { row, col }, start: [row, col], pick(i, j), most (of a cell's width), tall }.
- * One cell can be reached by Tab and moves with the arrow keys; what it says is spoken by the live region.
+ * A matrix on canvas. The fields of `draw(spec)`:
+ *
+ * - rows, cols: labels; cols may be null
+ * - data: the numbers, row by row
+ * - ramp: "weights" (from 0 up) or "signed"
+ * - reach: the number at the end of the color scale, or one for each row
+ * - title: the title of the figure
+ * - explain(i, j): { name, index, value, lines, say } of a cell
+ * - mark: { row, col } to highlight; start: [row, col] of the focus
+ * - pick(i, j): called when a cell is chosen
+ * - most, least: limits of a cell's width in pixels; tall: its height
+ *
+ * One cell can be reached by Tab and moves with the arrow keys. Screen readers announce it.
  */
 export class HeatMap {
   constructor(box, title, options = {}) {
@@ -400,7 +445,10 @@ export class HeatMap {
     const context = this.canvas.getContext("2d");
     context.scale(sharp, sharp);
     this.paint(canvasPen(context));
-    this.grid.setAttribute("aria-label", `${this.figure.name}: ${n} rows, ${m} columns; arrow keys move`);
+    this.grid.setAttribute(
+      "aria-label",
+      `${this.figure.name}: ${n} rows, ${m} columns; arrow keys move`,
+    );
     this.grid.setAttribute("aria-rowcount", n);
     this.grid.setAttribute("aria-colcount", m);
     const mark = spec.mark ?? {};
@@ -408,7 +456,8 @@ export class HeatMap {
     this.at = [Math.min(mark.row ?? first, n - 1), Math.min(mark.col ?? second, m - 1)];
     this.place();
     const pan = this.stage.parentElement;
-    if (width > pan.clientWidth && document.activeElement !== this.cell) showPlace(pan, this.layout.left + this.at[1] * this.layout.cell);
+    if (width > pan.clientWidth && document.activeElement !== this.cell)
+      showPlace(pan, this.layout.left + this.at[1] * this.layout.cell);
     this.look(...this.at, document.activeElement === this.cell);
   }
 
@@ -416,13 +465,18 @@ export class HeatMap {
     const { rows, cols, most = 52, tall, least } = this.spec;
     const [n, m] = this.size;
     const room = Math.max(this.figure.body.clientWidth || 640, 200);
-    const left = Math.min(Math.max(...rows.map((label) => widthOf(label))) + 12, Math.max(132, room * 0.34));
+    const left = Math.min(
+      Math.max(...rows.map((label) => widthOf(label))) + 12,
+      Math.max(132, room * 0.34),
+    );
     const smallest = least ?? (cols ? 20 : 0.8);
     const cell = Math.min(Math.max((room - left - 2) / m, smallest), most);
     const widest = cols ? Math.max(...cols.map((label) => Math.min(widthOf(label), 110))) : 0;
     const turned = Boolean(cols) && widest > Math.floor(cell) - 4;
     const slack = turned ? Math.ceil(Math.max(0, widest * 0.7071 + 12 - cell / 2)) : 0;
-    const fitting = turned ? Math.min(Math.max((room - left - 2 - slack) / m, smallest), most) : cell;
+    const fitting = turned
+      ? Math.min(Math.max((room - left - 2 - slack) / m, smallest), most)
+      : cell;
     const step = cols ? Math.floor(fitting) : fitting;
     const high = tall ?? Math.min(Math.max(step, 24), 36);
     const top = cols ? (turned ? Math.ceil(widest * 0.7071) + 16 : 24) : 4;
@@ -442,7 +496,7 @@ export class HeatMap {
     const { left, top, cell, high, turned } = this.layout;
     const [n, m] = this.size;
     const colors = theme();
-    const whole = this.spec.reach ?? (reachOf(data) || 1);
+    const whole = this.spec.reach ?? (maxAbsOf(data) || 1);
     const gap = cell >= 10 ? 1 : 0;
     const small = Array.isArray(whole) ? 1 : whole;
     const numbers = cell >= 26 && high >= 24 && cell >= widestNumber(data, small) + 6;
@@ -456,7 +510,13 @@ export class HeatMap {
         const fillColor = colorOf(colors, ramp, value, reach);
         const x = left + j * cell;
         if (fillColor)
-          pen.rect(x, y, cell - gap + (gap ? 0 : 0.6), high - (gap ? 1 : 0), `rgb(${fillColor.join(" ")})`);
+          pen.rect(
+            x,
+            y,
+            cell - gap + (gap ? 0 : 0.6),
+            high - (gap ? 1 : 0),
+            `rgb(${fillColor.join(" ")})`,
+          );
         else pen.rect(x + cell / 2 - 1, y + high / 2 - 1, 2, 2, colors.quiet);
         if (numbers) {
           const ink = fillColor ? inkOn(fillColor) : colors.quiet;
@@ -472,14 +532,20 @@ export class HeatMap {
         else pen.text(x, top - 12, cols[j], color, "middle");
       }
     }
-    drawScale(pen, Math.max(2, Math.min(left, this.layout.width - 250)), top + n * high + 10, ramp, whole);
+    drawScale(
+      pen,
+      Math.max(2, Math.min(left, this.layout.width - 250)),
+      top + n * high + 10,
+      ramp,
+      whole,
+    );
     if (mark.row !== undefined) {
       pen.rect(left, top + mark.row * high - 1.5, m * cell - gap, 1.5, colors.two);
       pen.rect(left, top + (mark.row + 1) * high - 1, m * cell - gap, 1.5, colors.two);
     }
   }
 
-  /** Put the ring around the cell that is in view. */
+  /** Move the focusable cell to the current row and column. */
   place() {
     const { left, top, cell, high } = this.layout;
     const [i, j] = this.at;
@@ -547,11 +613,14 @@ export class HeatMap {
     const [n, m] = this.size;
     const { rows, cols, data } = this.spec;
     const head = ["", ...Array.from({ length: m }, (_, j) => (cols ? cols[j] : String(j)))];
-    return [head, ...Array.from({ length: n }, (_, i) => [rows[i], ...data.subarray(i * m, (i + 1) * m)])];
+    return [
+      head,
+      ...Array.from({ length: n }, (_, i) => [rows[i], ...data.subarray(i * m, (i + 1) * m)]),
+    ];
   }
 }
 
-/** A small picture of a matrix, without labels: one pixel a cell, enlarged without blur. */
+/** Draw a matrix without labels, one pixel per cell; CSS enlarges it without smoothing. */
 export function thumbnail(canvas, matrix, ramp = "weights", reach = 1) {
   const [n, m] = matrix.shape;
   const colors = theme();
@@ -568,17 +637,37 @@ export function thumbnail(canvas, matrix, ramp = "weights", reach = 1) {
 }
 
 /**
- * Two lines of words and curves between them, thick where there is much weight.
- * { above, below, links: [[above, below, weight, whether it is of an earlier step]], strong: { above, below }, rtl: [above, below], ghost: first word below that is not there yet, explain(above, below) -> lines }
+ * Two lines of words and curves between them; a curve is as thick as its weight is large.
+ *
+ * - above, below: the words
+ * - links: [[index above, index below, weight, whether it is of an earlier step]]
+ * - strong: { above, below }, the indices of the highlighted words
+ * - rtl: [above, below], whether a line runs from right to left
+ * - ghost: index of the first word below that is not written yet
+ * - explain(above, below): the lines of a tooltip
  */
-export function curves(box, { above, below, links, strong = {}, rtl = [false, false], ghost = Infinity, label, room, explain }) {
+export function curves(
+  box,
+  {
+    above,
+    below,
+    links,
+    strong = {},
+    rtl = [false, false],
+    ghost = Infinity,
+    label,
+    room,
+    explain,
+  },
+) {
   const colors = theme();
   const wide = Math.max(room ?? box.clientWidth ?? 600, 260);
   const fitted = (words, extra, least) => {
     const widths = words.map((word) => Math.max(widthOf(word, 600) + extra, least));
     return { widths, total: widths.reduce((a, b) => a + b, 0) };
   };
-  const linesOf = (words) => (fitted(words, 22, 40).total + 8 > wide ? fitted(words, 13, 24) : fitted(words, 22, 40));
+  const linesOf = (words) =>
+    (fitted(words, 22, 40).total + 8 > wide ? fitted(words, 13, 24) : fitted(words, 22, 40));
   const tops = linesOf(above);
   const bottoms = linesOf(below);
   const width = Math.max(wide, tops.total + 8, bottoms.total + 8);
@@ -605,10 +694,14 @@ export function curves(box, { above, below, links, strong = {}, rtl = [false, fa
     role: "img",
     "aria-label": label ?? "curves",
   });
-  const order = [...links].sort((a, b) => Number(Boolean(b[3])) - Number(Boolean(a[3])) || a[2] - b[2]);
+  const order = [...links].sort(
+    (a, b) => Number(Boolean(b[3])) - Number(Boolean(a[3])) || a[2] - b[2],
+  );
   for (const [i, j, weight, isFaint] of order) {
     if (weight < (isFaint ? 0.05 : 0.005)) continue;
-    const path = `M ${ys[j]} ${height - 40} C ${ys[j]} ${height / 2 + 6}, ${xs[i]} ${height / 2 - 6}, ${xs[i]} 40`;
+    const path =
+      `M ${ys[j]} ${height - 40} C ${ys[j]} ${height / 2 + 6}, ${xs[i]} ${height / 2 - 6}, ` +
+      `${xs[i]} 40`;
     const line = {
       d: path,
       fill: "none",
@@ -617,7 +710,12 @@ export function curves(box, { above, below, links, strong = {}, rtl = [false, fa
       "stroke-linecap": "round",
       "data-how": explain?.(i, j).join("\n"),
     };
-    root.append(svg("path", { ...line, "stroke-opacity": isFaint ? 0.35 : (0.16 + 0.74 * weight).toFixed(2) }));
+    root.append(
+      svg(
+        "path",
+        { ...line, "stroke-opacity": isFaint ? 0.35 : (0.16 + 0.74 * weight).toFixed(2) },
+      ),
+    );
     if (weight >= 0.05 && !isFaint) {
       const middle = { x: (xs[i] * 0.62 + ys[j] * 0.38).toFixed(1), y: height * 0.4 };
       const style = {
@@ -627,13 +725,25 @@ export function curves(box, { above, below, links, strong = {}, rtl = [false, fa
         "dominant-baseline": "central",
         "font-weight": 600,
       };
-      const halo = { stroke: colors.paper, "stroke-width": 5, "paint-order": "stroke", fill: colors.ink };
+      const halo = {
+        stroke: colors.paper,
+        "stroke-width": 5,
+        "paint-order": "stroke",
+        fill: colors.ink,
+      };
       root.append(svg("text", { ...middle, ...style, ...halo }, `${Math.round(100 * weight)} %`));
     }
   }
   const word = (text, x, y, isStrong, isGhost) => {
     const w = tight ? Math.max(widthOf(text, 600) + 10, 22) : Math.max(widthOf(text, 600) + 18, 34);
-    const frame = { x: x - w / 2, y: y - 16, width: w, height: 32, rx: 7, stroke: isStrong ? colors.two : colors.line };
+    const frame = {
+      x: x - w / 2,
+      y: y - 16,
+      width: w,
+      height: 32,
+      rx: 7,
+      stroke: isStrong ? colors.two : colors.line,
+    };
     root.append(
       svg("rect", {
         ...frame,
@@ -658,8 +768,8 @@ export function curves(box, { above, below, links, strong = {}, rtl = [false, fa
 }
 
 /**
- * Words of a line that is too long for its box: the one in view stands below the word it looks at,
- * as far as there is room.
+ * The centers of words in a line that is too long for its box. Word `at` is placed at `x`, below
+ * the word it attends to, as far as there is room.
  */
 function placeBelow(widths, flip, width, x, at) {
   const total = widths.reduce((a, b) => a + b, 0);
@@ -673,8 +783,8 @@ function placeBelow(widths, flip, width, x, at) {
 }
 
 /**
- * Put a drawing into its box; one that is too wide can be panned, by keyboard too, and shows the
- * place x first.
+ * Put a drawing into its box. One that is too wide can be panned, also by keyboard, and is scrolled
+ * to x.
  */
 function panTo(box, root, isWide, label, x) {
   const pan = el(
@@ -686,17 +796,20 @@ function panTo(box, root, isWide, label, x) {
   if (isWide) showPlace(pan, x);
 }
 
-/** Pan to a place that is out of sight; what is in sight stays, with its names at the left. */
+/** Scroll to x unless it is visible without scrolling, so that the labels at the left stay. */
 function showPlace(pan, x) {
   pan.scrollLeft = x < pan.clientWidth - 40 ? 0 : x - pan.clientWidth / 2;
 }
 
-/** Arcs over one line of words, from a word back to those it looked at. */
+/** Arcs over one line of words, from a word to those it attends to. */
 export function arcsOver(box, { words, from, weights, label, rtl = false, explain }) {
   const colors = theme();
   const wide = Math.max(box.clientWidth || 600, 260);
   const tight = words.map((word) => Math.max(widthOf(word, 600) + 20, 48));
-  const spare = Math.min(Math.max((wide - 8 - tight.reduce((a, b) => a + b, 0)) / words.length, 0), 56);
+  const spare = Math.min(
+    Math.max((wide - 8 - tight.reduce((a, b) => a + b, 0)) / words.length, 0),
+    56,
+  );
   const widths = tight.map((w) => w + spare);
   const total = widths.reduce((a, b) => a + b, 0);
   const width = Math.max(wide, total + 8);
@@ -708,15 +821,20 @@ export function arcsOver(box, { words, from, weights, label, rtl = false, explai
   const far = Math.max(...xs.map((x, i) => (weights[i] >= 0.005 ? Math.abs(x - xs[from]) : 0)), 1);
   const height = Math.min(30 + 0.32 * far, 130) + 74;
   const base = height - 40;
-  const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+  const root = svg(
+    "svg",
+    { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label },
+  );
   words.forEach((text, i) => {
     const weight = weights[i] ?? 0;
     if (weight < 0.005) return;
     const lift = 26 + Math.min(0.32 * Math.abs(xs[i] - xs[from]), 104);
     const path =
       i === from
-        ? `M ${xs[i] - 9} ${base} C ${xs[i] - 26} ${base - 44}, ${xs[i] + 26} ${base - 44}, ${xs[i] + 9} ${base}`
-        : `M ${xs[from]} ${base} C ${xs[from]} ${base - lift}, ${xs[i]} ${base - lift}, ${xs[i]} ${base}`;
+        ? `M ${xs[i] - 9} ${base} C ${xs[i] - 26} ${base - 44}, ${xs[i] + 26} ${base - 44}, ` +
+          `${xs[i] + 9} ${base}`
+        : `M ${xs[from]} ${base} C ${xs[from]} ${base - lift}, ${xs[i]} ${base - lift}, ` +
+          `${xs[i]} ${base}`;
     const line = {
       d: path,
       fill: "none",
@@ -738,21 +856,37 @@ export function arcsOver(box, { words, from, weights, label, rtl = false, explai
     root.append(
       svg(
         "text",
-        { ...style, y: base + 14, fill: i === from ? colors.two : colors.ink, "font-weight": i === from ? 600 : 400 },
+        {
+          ...style,
+          y: base + 14,
+          fill: i === from ? colors.two : colors.ink,
+          "font-weight": i === from ? 600 : 400,
+        },
         text,
       ),
     );
     const weight = weights[i];
     if (weight >= 0.005)
-      root.append(svg("text", { ...style, y: base + 31, fill: colors.quiet }, `${Math.round(100 * weight)} %`));
+      root.append(
+        svg(
+          "text",
+          { ...style, y: base + 31, fill: colors.quiet },
+          `${Math.round(100 * weight)} %`,
+        ),
+      );
   });
   panTo(box, root, width > wide + 1, label, xs[from]);
   return root;
 }
 
 /**
- * Bars that stand on a line, up or down: products that add up. Running totals as a line, their end named beside it.
- * { values, label, explain(i) -> text, names: [of the axis below, of the numbers at the left], ticks }
+ * Vertical bars above and below zero. With `running` the running total is a line, labelled with the
+ * sum.
+ *
+ * - values: the heights of the bars
+ * - label: the accessible name
+ * - explain(i): the text of a tooltip
+ * - names: [x axis, y axis]
  */
 export function columns(box, { values, label, running = false, explain, names = ["", ""] }) {
   const colors = theme();
@@ -768,10 +902,15 @@ export function columns(box, { values, label, running = false, explain, names = 
   const right = end ? widthOf(end) + 10 : 4;
   const y = (x) => 26 + ((high - x) / (high - low || 1)) * (height - 70);
   const step = Math.min((width - left - right) / values.length, 64);
-  const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+  const root = svg(
+    "svg",
+    { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label },
+  );
   const pen = svgPen(root);
   pen.text(2, 9, names[1], colors.quiet);
-  for (const x of new Set([high, 0, low])) if (x === 0 || Math.abs(y(x) - y(0)) > 16) pen.text(left - 6, y(x), show(x), colors.quiet, "end");
+  for (const x of new Set([high, 0, low]))
+    if (x === 0 || Math.abs(y(x) - y(0)) > 16)
+      pen.text(left - 6, y(x), show(x), colors.quiet, "end");
   values.forEach((x, i) => {
     const bar = {
       x: left + i * step,
@@ -782,19 +921,37 @@ export function columns(box, { values, label, running = false, explain, names = 
     };
     const told = explain ? { "data-how": explain(i) } : {};
     root.append(svg("rect", { ...bar, fill: x < 0 ? colors.two : colors.one }));
-    root.append(svg("rect", { ...bar, y: 20, height: height - 58, fill: "transparent", ...told })); // a thin bar is hard to hit
+    // a thin bar is hard to hit
+    root.append(svg("rect", { ...bar, y: 20, height: height - 58, fill: "transparent", ...told }));
   });
   const across = left + values.length * step;
-  root.append(svg("line", { x1: left, x2: across, y1: y(0), y2: y(0), stroke: colors.quiet, "stroke-width": 1 }));
+  root.append(
+    svg(
+      "line",
+      { x1: left, x2: across, y1: y(0), y2: y(0), stroke: colors.quiet, "stroke-width": 1 },
+    ),
+  );
   const every = Math.max(1, Math.ceil(34 / step));
   values.forEach((_, i) => {
-    if (i % every === 0) pen.text(left + (i + 0.5) * step, height - 30, String(i), colors.quiet, "middle");
+    if (i % every === 0)
+      pen.text(left + (i + 0.5) * step, height - 30, String(i), colors.quiet, "middle");
   });
   pen.text((left + across) / 2, height - 9, names[0], colors.quiet, "middle");
   if (running) {
-    const points = totals.map((x, i) => `${(left + (i + 0.5) * step).toFixed(1)},${y(x).toFixed(1)}`).join(" ");
+    const points = totals
+      .map((x, i) => `${(left + (i + 0.5) * step).toFixed(1)},${y(x).toFixed(1)}`)
+      .join(" ");
     root.append(
-      svg("polyline", { points, fill: "none", stroke: colors.ink, "stroke-width": 1.5, "stroke-dasharray": "4 3" }),
+      svg(
+        "polyline",
+        {
+          points,
+          fill: "none",
+          stroke: colors.ink,
+          "stroke-width": 1.5,
+          "stroke-dasharray": "4 3",
+        },
+      ),
     );
     pen.text(across + 6, Math.max(y(totals[totals.length - 1]), 10), end, colors.ink);
   }
@@ -803,8 +960,8 @@ export function columns(box, { values, label, running = false, explain, names = 
 }
 
 /**
- * Horizontal bars: a table that can be read without seeing. `rows`: [{ name, share, cells, strong,
- * off, how }].
+ * Horizontal bars in a table, for screen readers too. `rows`: [{ name, share, cells, strong, off,
+ * how }].
  */
 export function barTable(box, rows, { caption, columns: heads, pick }) {
   const body = rows.map((row, i) => {
@@ -813,20 +970,39 @@ export function barTable(box, rows, { caption, columns: heads, pick }) {
     const told = row.how?.join("\n");
     const name =
       pick || told
-        ? el("button", { type: "button", class: "plain", "data-how": told, click: () => pick?.(i) }, piece(row.name))
-        : piece(row.name);
+        ? el(
+          "button",
+          { type: "button", class: "plain", "data-how": told, click: () => pick?.(i) },
+          bidiText(row.name),
+        )
+        : bidiText(row.name);
     return el(
       "tr",
       { class: row.strong ? "strong" : row.off ? "off" : null, "data-how": told },
       el("th", { scope: "row" }, name),
       el("td", { class: "track" }, bar),
       ...row.cells.map((cell) =>
-        el("td", { class: cell.value === undefined ? "words" : "figures", "data-value": cell.value }, cell.text),
+        el(
+          "td",
+          { class: cell.value === undefined ? "words" : "figures", "data-value": cell.value },
+          cell.text,
+        ),
       ),
     );
   });
   const isWords = (i) => i > 1 && rows[0]?.cells[i - 2]?.value === undefined;
-  const head = el("tr", {}, ...heads.map((text, i) => el(text ? "th" : "td", text ? { scope: "col", class: isWords(i) ? "words" : null } : {}, text)));
+  const head = el(
+    "tr",
+    {},
+    ...heads.map(
+      (text, i) =>
+        el(
+          text ? "th" : "td",
+          text ? { scope: "col", class: isWords(i) ? "words" : null } : {},
+          text,
+        ),
+    ),
+  );
   box.replaceChildren(
     el(
       "table",
@@ -838,7 +1014,7 @@ export function barTable(box, rows, { caption, columns: heads, pick }) {
   );
 }
 
-/** The same bars as a drawing, for taking away. */
+/** The same bars as SVG, for export. */
 export function barSvg(rows) {
   const colors = theme();
   const left = Math.min(Math.max(...rows.map((row) => widthOf(row.name)), 40) + 12, 200);
@@ -846,7 +1022,13 @@ export function barSvg(rows) {
   const pen = svgPen(root);
   rows.forEach((row, i) => {
     pen.text(left - 8, 17 + 26 * i, clip(row.name, left - 10), colors.ink, "end");
-    pen.rect(left, 8 + 26 * i, Math.max(row.share * (500 - left), 1), 18, row.strong ? colors.two : colors.one);
+    pen.rect(
+      left,
+      8 + 26 * i,
+      Math.max(row.share * (500 - left), 1),
+      18,
+      row.strong ? colors.two : colors.one,
+    );
     pen.text(510, 17 + 26 * i, row.cells.map((cell) => cell.text).join("   "), colors.quiet);
   });
   return root;
@@ -898,11 +1080,22 @@ export function table(caption, heads, rows) {
       "table",
       { class: "plain-table" },
       el("caption", { class: "hidden" }, caption),
-      el("thead", {}, el("tr", {}, ...heads.map((head) => (head === "" ? el("td", {}) : cell(head, "th", "col"))))),
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          ...heads.map((head) => (head === "" ? el("td", {}) : cell(head, "th", "col"))),
+        ),
+      ),
       el(
         "tbody",
         {},
-        ...rows.map((row) => el("tr", {}, cell(row[0], "th", "row"), ...row.slice(1).map((value) => cell(value)))),
+        ...rows.map(
+          (row) =>
+            el("tr", {}, cell(row[0], "th", "row"), ...row.slice(1).map((value) => cell(value))),
+        ),
       ),
     ),
   );

@@ -1,6 +1,6 @@
 // Arithmetic shared by several views. Nothing here is random.
 
-/** One row of the last axis of a tensor, by the indices of the axes before. */
+/** One row along the last axis of a tensor; `index` are the indices of the other axes. */
 export function rowOf(tensor, ...index) {
   const width = tensor.shape[tensor.shape.length - 1];
   let at = 0;
@@ -10,7 +10,7 @@ export function rowOf(tensor, ...index) {
   return tensor.data.subarray(at * width, (at + 1) * width);
 }
 
-/** One matrix of a stack of matrices: a head. */
+/** The matrix of one head, from a tensor of shape [head, n, m]. */
 export function sliceOf(tensor, head) {
   const [, n, m] = tensor.shape;
   return { shape: [n, m], data: tensor.data.subarray(head * n * m, (head + 1) * n * m) };
@@ -22,7 +22,7 @@ export function dotOf(a, b) {
   return sum;
 }
 
-export function lengthOf(a) {
+export function normOf(a) {
   return Math.sqrt(dotOf(a, a));
 }
 
@@ -33,33 +33,33 @@ export function meanOf(a) {
 }
 
 /** The standard deviation as in LayerNorm: divided by n, not n - 1. */
-export function spreadOf(a) {
+export function deviationOf(a) {
   const mean = meanOf(a);
   return Math.sqrt(meanOf(Array.from(a, (x) => (x - mean) ** 2)));
 }
 
-/** Entropy in bits: 0 where all weight is on one, log2(n) where it is even. */
-export function bitsOf(weights) {
+/** Entropy in bits: 0 if all weight is on one element, log2(n) if it is uniform. */
+export function entropyOf(weights) {
   let sum = 0;
   for (const p of weights) if (p > 0) sum -= p * Math.log2(p);
   return sum + 0;
 }
 
-export function largestAt(a) {
+export function argmax(a) {
   let best = 0;
   for (let i = 1; i < a.length; i += 1) if (a[i] > a[best]) best = i;
   return best;
 }
 
-/** The indices of the n largest, the largest first; of equals the first. */
-export function topOf(a, n) {
+/** The indices of the n largest elements, largest first; the first of equal ones comes first. */
+export function topIndices(a, n) {
   const order = Array.from(a.keys());
   order.sort((i, j) => a[j] - a[i] || i - j);
   return order.slice(0, n);
 }
 
 /** The largest absolute value that is finite. */
-export function reachOf(a) {
+export function maxAbsOf(a) {
   let most = 0;
   for (const x of a) if (Number.isFinite(x) && Math.abs(x) > most) most = Math.abs(x);
   return most;
@@ -74,8 +74,8 @@ export function lengthPenalty(kind, length, alpha) {
 }
 
 /**
- * The probabilities after temperature, top-k and top-p, in this order; what is cut is 0, the rest
- * adds up to 1.
+ * The probabilities after temperature, top-k and top-p, in this order. Removed tokens get 0, the
+ * others add up to 1.
  */
 export function shapeProbs(logits, temperature, topK, topP) {
   let most = -Infinity;
@@ -84,7 +84,7 @@ export function shapeProbs(logits, temperature, topK, topP) {
   const total = probs.reduce((a, b) => a + b, 0);
   for (let i = 0; i < probs.length; i += 1) probs[i] /= total;
   if (topK >= logits.length && topP >= 1) return probs;
-  const order = topOf(probs, logits.length);
+  const order = topIndices(probs, logits.length);
   const keep = new Float64Array(probs.length);
   let sum = 0;
   for (let rank = 0; rank < Math.min(topK, order.length); rank += 1) {
@@ -112,19 +112,21 @@ export function show(x) {
 }
 
 /**
- * A number that others are computed from: six digits, so that the result comes out right to the
- * four that are shown.
+ * An operand for display: six digits, so that readers who repeat the arithmetic get the four digits
+ * of the result.
  */
 export function exact(x) {
   if (!Number.isFinite(x)) return show(x);
   const size = Math.abs(x);
-  const text = size !== 0 && (size < 1e-4 || size >= 1e6) ? x.toExponential(5) : String(Number(x.toPrecision(6)));
+  const text = size !== 0 && (size < 1e-4 || size >= 1e6)
+    ? x.toExponential(5)
+    : String(Number(x.toPrecision(6)));
   return text.replace(/-/g, "\u2212");
 }
 
 /**
- * A result that was computed from shown numbers; what the file holds, where rounding to float16
- * moved it.
+ * A result that was computed from shown numbers. The stored float16 number is added if rounding
+ * made it different.
  */
 export function result(found, stored) {
   const text = show(found);
@@ -132,13 +134,18 @@ export function result(found, stored) {
 }
 
 /**
- * A number that has room for two or three digits; among small ones (`reach`) they go further down.
+ * A number in two or three digits; with three decimals if the largest number of its figure,
+ * `reach`, is small.
  */
 export function brief(x, reach = 1) {
   if (x === -Infinity) return "\u2212\u221e";
   if (Number.isNaN(x)) return "\u2013";
   const size = Math.abs(x);
-  const text = size >= 9.95 ? x.toFixed(0) : size >= 0.995 ? x.toFixed(1) : x.toFixed(reach < 0.095 ? 3 : 2);
+  const text = size >= 9.95
+    ? x.toFixed(0)
+    : size >= 0.995
+    ? x.toFixed(1)
+    : x.toFixed(reach < 0.095 ? 3 : 2);
   return text
     .replace(/^(-?)0\./, "$1.")
     .replace(/^-?\.0+$/, "0")
@@ -156,7 +163,7 @@ export function percent(p) {
   return "< 0.01 %";
 }
 
-/** How many times: 18 700, 3.2. */
+/** A factor for display: 3.2, 18,000, 1.5 million. */
 export function times(x) {
   if (x >= 1e6) return `${(x / 1e6).toFixed(x >= 1e7 ? 0 : 1)} million`;
   if (x < 10) return x.toFixed(1);

@@ -1,25 +1,33 @@
 // The trained model inside the page: the forward pass of `transduce.model`, the search of
-// `transduce.decode.search` and the trace
-// of `transduce.inspection.trace`, in plain JavaScript on Float32Array. Tests hold each of them to
-// Python's own numbers.
+// `transduce.decode.search` and the trace of `transduce.inspection.trace`, in plain JavaScript on
+// Float32Array. Tests compare each of them with Python's numbers.
 //
-// A vector a position: n positions are n rows, one behind the other. Weights lie as in the file, a
-// row for each output, so that
-// a product is a sum over two runs of memory. Sums are in double precision.
+// Matrices are stored row by row, one row per position. Weights are stored as in the file, one row
+// per output, so that a dot product reads contiguous memory. Sums are in double precision.
 
 import { makeTrace, openTensors, readTensor } from "./data.js";
 import { isCausal } from "./names.js";
-import { cleanText, EOS_ID, isBlank, oneLine, PAD_ID, Pieces, SOS_ID, splitWords, UNKNOWN_ID } from "./pieces.js";
+import {
+  cleanText,
+  EOS_ID,
+  isBlank,
+  oneLine,
+  PAD_ID,
+  Pieces,
+  SOS_ID,
+  splitWords,
+  UNKNOWN_ID,
+} from "./pieces.js";
 
 const NORM_EPSILON = 1e-6;
-const EXTRA_LENGTH = 50; // a translation may be this much longer than its source (section 6.1)
-const MOST_TRACED = 128; // tokens on each side
+const EXTRA_LENGTH = 50; // tokens a translation may have more than its source (section 6.1)
+const MAX_TOKENS = 128; // tokens on each side
 const N_LISTED = 20; // candidates of a step
 const N_NEAREST = 5; // similar tokens of a token
-const MOST_EDITS = 32;
-const MOST_KEYS = 129; // with [SOS] or [EOS]
-const NUDGE = 1e-6; // by which a vector is made longer to see what follows; in double precision
-const BANNED_IDS = [PAD_ID, SOS_ID, UNKNOWN_ID]; // a translation is made of text and ends in [EOS]
+const MAX_EDITS = 32;
+const MAX_KEYS = 129; // with [SOS] or [EOS]
+const NUDGE = 1e-6; // relative step of the numerical gradient; in double precision
+const BANNED_IDS = [PAD_ID, SOS_ID, UNKNOWN_ID]; // [EOS] is the only special token in a translation
 const EDIT_FIELDS = {
   mute: { at: "str", head: "int" },
   row: { at: "str", head: "int", row: "int", values: "list" },
@@ -36,8 +44,8 @@ const IS_OF_TYPE = {
 };
 
 /**
- * Parse a model packed by inspection/page_model.py. `encode` gives a text's ids; `logits` reads ids
- * as they are, [EOS] and [SOS] included.
+ * Parse a model packed by inspection/page_model.py. `encode` returns the ids of a text; `logits`
+ * expects ids with [EOS] and [SOS].
  */
 export function openModel(bytes) {
   const model = new PageModel(bytes);
@@ -51,8 +59,8 @@ export function openModel(bytes) {
 }
 
 /**
- * One way to run the model: with edits, with a record of all it computes, with a source position
- * hidden, or its vector stretched.
+ * The options of a forward pass: its edits, a Map that records all tensors, a source position to
+ * hide, and a source position whose vector is made slightly longer (`stretched`).
  */
 function makeRun(edits, changes = {}) {
   const without = (what) => edits.some((edit) => edit.op === `no_${what}`);
@@ -61,7 +69,8 @@ function makeRun(edits, changes = {}) {
     hasPositions: !without("positions"),
     isScaled: !without("scale"),
     isMasked: !without("mask"),
-    readsAgain: edits.some((edit) => edit.op === "row" || edit.op === "no_mask"), // a new token changes earlier rows
+    // With these edits a new token changes earlier rows, so nothing can be cached.
+    readsAgain: edits.some((edit) => edit.op === "row" || edit.op === "no_mask"),
     record: null,
     hidden: -1,
     stretched: -1,
@@ -75,8 +84,8 @@ function keepTensor(run, name, shape, data) {
 }
 
 /**
- * y = x W^T + b for n rows, two rows and four outputs at a time. Here and below, what comes out is
- * of the kind that went in.
+ * y = x W^T + b for n rows, two rows and four outputs at a time. Here and below, the result has the
+ * array type of x.
  */
 function multiplyRows(x, n, weight, bias, nIn, nOut) {
   const y = new x.constructor(n * nOut);
@@ -151,7 +160,8 @@ function multiplyRows(x, n, weight, bias, nIn, nOut) {
     }
   }
   if (bias !== null) {
-    for (let row = 0; row < n; row += 1) for (let i = 0; i < nOut; i += 1) y[row * nOut + i] += bias[i];
+    for (let row = 0; row < n; row += 1)
+      for (let i = 0; i < nOut; i += 1) y[row * nOut + i] += bias[i];
   }
   return y;
 }
@@ -179,7 +189,7 @@ function addRows(a, b) {
   return sum;
 }
 
-/** Rows of heads side by side, as head after head: [n, h * size] -> [h, n, size]. */
+/** Split the last axis into heads: [n, h * size] -> [h, n, size]. */
 function splitHeads(x, n, h) {
   const size = x.length / n / h;
   const y = new Float32Array(x.length);
@@ -192,7 +202,7 @@ function splitHeads(x, n, h) {
   return y;
 }
 
-/** What was there, and then the new. */
+/** Append rows to cached rows; `past` is null if there are none. */
 function joinRows(past, added) {
   if (past === null) return added;
   const all = new added.constructor(past.length + added.length);
@@ -213,8 +223,8 @@ function logSoftmax(logits, start, n) {
   return found;
 }
 
-/** Where the n largest finite numbers stand, largest first. */
-function bestPlaces(values, n) {
+/** The indices of the n largest finite numbers, largest first. */
+function topIndices(values, n) {
   const places = [];
   for (let i = 0; i < values.length; i += 1) {
     const value = values[i];
@@ -228,7 +238,7 @@ function bestPlaces(values, n) {
 }
 
 /** Whether the same few tokens are repeated in a loop. */
-function loops(ids) {
+function hasRepetition(ids) {
   if (ids.length - new Set(ids).size < 6) return false;
   for (let period = 1; period <= 12; period += 1) {
     let run = 0;
@@ -244,10 +254,14 @@ function loops(ids) {
 class PageModel {
   constructor(bytes) {
     const { header, about, start } = openTensors(bytes);
-    if (!about["transduce.model"]) throw new Error("these are not the weights of a model");
+    if (!about["transduce.model"]) {
+      throw new Error("this file holds no model weights; make the page with --with-model");
+    }
     this.about = JSON.parse(about["transduce.model"]);
     this.config = this.about.model;
-    this.weights = new Map(Object.entries(header).map(([name, entry]) => [name, readTensor(bytes, start, entry).data]));
+    this.weights = new Map(
+      Object.entries(header).map(([name, entry]) => [name, readTensor(bytes, start, entry).data]),
+    );
     this.source = new Pieces(this.about.source);
     this.target = this.about.target ? new Pieces(this.about.target) : this.source;
     this.isTranslator = this.config.kind === "encoder-decoder";
@@ -265,14 +279,17 @@ class PageModel {
   places() {
     const layers = [...Array(this.config.n_layers).keys()];
     if (!this.isTranslator) return layers.map((i) => `dec.${i}.self`);
-    return [...layers.map((i) => `enc.${i}.self`), ...layers.flatMap((i) => [`dec.${i}.self`, `dec.${i}.cross`])];
+    return [
+      ...layers.map((i) => `enc.${i}.self`),
+      ...layers.flatMap((i) => [`dec.${i}.self`, `dec.${i}.cross`]),
+    ];
   }
 
   // ---- Figure 1 ----
 
   /**
-   * PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(...): section 3.5. Or learned;
-   * or none.
+   * PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(...): section 3.5. Learned
+   * positions or zeros, if the model or the edits say so.
    */
   positions(run, table, first, n) {
     const d = this.config.d_model;
@@ -280,7 +297,11 @@ class PageModel {
     if (!run.hasPositions) return found;
     if (this.config.positions === "learned") {
       const learned = this.weight(`${table}.positions.weight`);
-      if ((first + n) * d > learned.length) throw new Error(`a text of ${first + n} tokens, but this model has learned ${learned.length / d} positions`);
+      if ((first + n) * d > learned.length)
+        throw new Error(
+          `a text of ${first + n} tokens, but this model has learned ${learned.length / d} ` +
+            "positions",
+        );
       found.set(learned.subarray(first * d, (first + n) * d));
       return found;
     }
@@ -308,7 +329,7 @@ class PageModel {
     return found;
   }
 
-  /** Vectors plus positions. */
+  /** Token embeddings plus positional encodings. */
   embed(run, side, table, ids, first) {
     const shape = [ids.length, this.config.d_model];
     const emb = this.vectors(table, ids);
@@ -321,10 +342,10 @@ class PageModel {
   }
 
   /**
-   * A sub-layer with its residual and LayerNorm, after it (the paper) or before it (sections 3.1
-   * and 5.4).
+   * A sub-layer with its residual connection, and LayerNorm after it as in the paper (section 3.1)
+   * or before it (pre-norm).
    */
-  around(run, at, name, x, n, sublayer) {
+  addAndNorm(run, at, name, x, n, sublayer) {
     const shape = [n, this.config.d_model];
     const weight = this.weight(`${name}_norm.norm.weight`);
     const bias = this.weight(`${name}_norm.norm.bias`);
@@ -343,21 +364,42 @@ class PageModel {
   /** FFN(x) = max(0, x W_1 + b_1) W_2 + b_2: Eq. 2. */
   feedForward(run, at, name, x, n) {
     const { d_model: d, d_ff: dFf } = this.config;
-    const hidden = multiplyRows(x, n, this.weight(`${name}.w_1.weight`), this.weight(`${name}.w_1.bias`), d, dFf);
+    const hidden = multiplyRows(
+      x,
+      n,
+      this.weight(`${name}.w_1.weight`),
+      this.weight(`${name}.w_1.bias`),
+      d,
+      dFf,
+    );
     for (let i = 0; i < hidden.length; i += 1) if (hidden[i] < 0) hidden[i] = 0;
     keepTensor(run, `${at}.hidden`, [n, dFf], hidden);
-    return multiplyRows(hidden, n, this.weight(`${name}.w_2.weight`), this.weight(`${name}.w_2.bias`), dFf, d);
+    return multiplyRows(
+      hidden,
+      n,
+      this.weight(`${name}.w_2.weight`),
+      this.weight(`${name}.w_2.bias`),
+      dFf,
+      d,
+    );
   }
 
-  /** K W^K and V W^V, or Q W^Q, all heads side by side. */
+  /** Q W^Q, K W^K or V W^V, all heads side by side; `letter` is "q", "k" or "v". */
   project(name, letter, x, n) {
     const { d_model: d, n_heads: h, d_k: dK, d_v: dV } = this.config;
-    return multiplyRows(x, n, this.weight(`${name}.w_${letter}.weight`), null, d, h * (letter === "v" ? dV : dK));
+    return multiplyRows(
+      x,
+      n,
+      this.weight(`${name}.w_${letter}.weight`),
+      null,
+      d,
+      h * (letter === "v" ? dV : dK),
+    );
   }
 
   /**
-   * softmax(Q K^T / sqrt(d_k)) V: Eq. 1, with the edits of one attention. The heads come back side
-   * by side: Concat(head_1, ...).
+   * softmax(Q K^T / sqrt(d_k)) V: Eq. 1, with the edits of one attention. Returns the heads side by
+   * side: Concat(head_1, ...).
    */
   attend(run, at, q, k, v, hidesAhead) {
     const { n_heads: h, d_k: dK, d_v: dV } = this.config;
@@ -368,11 +410,12 @@ class PageModel {
     const concat = new q.constructor(n * h * dV);
     const scale = run.isScaled ? Math.sqrt(dK) : 1;
     const hidden = hidesAhead ? -1 : run.hidden; // a position of the source
-    const mine = run.edits.filter((edit) => edit.at === at);
+    const ownEdits = run.edits.filter((edit) => edit.at === at);
     for (let head = 0; head < h; head += 1) {
       for (let i = 0; i < n; i += 1) {
         const to = (head * n + i) * m;
-        const last = hidesAhead && run.isMasked ? m - n + i : m - 1; // the last query stands at the last key
+        // The last query is at the position of the last key.
+        const last = hidesAhead && run.isMasked ? m - n + i : m - 1;
         const ofQuery = (i * h + head) * dK;
         let most = -Infinity;
         for (let j = 0; j < m; j += 1) {
@@ -391,12 +434,13 @@ class PageModel {
         for (let j = 0; j <= last; j += 1) weights[to + j] /= total;
       }
     }
-    for (const edit of mine) {
-      if (edit.op !== "row" || edit.row >= n) continue; // a search has not written all rows yet, nor all keys
-      for (let j = 0; j < m; j += 1) weights[(edit.head * n + edit.row) * m + j] = edit.values[j] ?? 0;
+    for (const edit of ownEdits) {
+      if (edit.op !== "row" || edit.row >= n) continue; // during search not all rows exist yet
+      for (let j = 0; j < m; j += 1)
+        weights[(edit.head * n + edit.row) * m + j] = edit.values[j] ?? 0;
     }
     for (let head = 0; head < h; head += 1) {
-      if (mine.some((edit) => edit.op === "mute" && edit.head === head)) continue;
+      if (ownEdits.some((edit) => edit.op === "mute" && edit.head === head)) continue;
       for (let i = 0; i < n; i += 1) {
         const from = (head * n + i) * m;
         const to = (i * h + head) * dV;
@@ -420,23 +464,26 @@ class PageModel {
   }
 
   /** Concat(head_1, ..., head_h) W^O, section 3.2.2. */
-  mixHeads(name, concat, n) {
+  projectHeads(name, concat, n) {
     const { d_model: d, n_heads: h, d_v: dV } = this.config;
     return multiplyRows(concat, n, this.weight(`${name}.w_o.weight`), null, h * dV, d);
   }
 
-  /** The length of what each head wrote into each position. */
+  /** The norm of what each head adds to each position. */
   wrote(at, concat, n) {
     const { d_model: d, n_heads: h, d_v: dV } = this.config;
     const [stack, layer, kind] = at.split(".");
-    const weight = this.weight(`${stack === "enc" ? "encoder" : "decoder.layers"}.${layer}.${kind}_attention.w_o.weight`);
+    const weight = this.weight(
+      `${stack === "enc" ? "encoder" : "decoder.layers"}.${layer}.${kind}_attention.w_o.weight`,
+    );
     const found = new Float32Array(h * n);
     for (let head = 0; head < h; head += 1) {
       for (let row = 0; row < n; row += 1) {
         let square = 0;
         for (let o = 0; o < d; o += 1) {
           let sum = 0;
-          for (let c = 0; c < dV; c += 1) sum += concat[(row * h + head) * dV + c] * weight[o * h * dV + head * dV + c];
+          for (let c = 0; c < dV; c += 1)
+            sum += concat[(row * h + head) * dV + c] * weight[o * h * dV + head * dV + c];
           square += sum * sum;
         }
         found[head * n + row] = Math.sqrt(square);
@@ -445,8 +492,8 @@ class PageModel {
     return found;
   }
 
-  /** With pre-norm a stack ends in one more LayerNorm. */
-  finish(name, x, n) {
+  /** The LayerNorm after a pre-norm stack; post-norm needs none. */
+  finalNorm(name, x, n) {
     if (this.config.norm !== "pre") return x;
     return normRows(x, n, this.weight(`${name}.weight`), this.weight(`${name}.bias`));
   }
@@ -460,30 +507,46 @@ class PageModel {
     for (let layer = 0; layer < this.config.n_layers; layer += 1) {
       const name = `encoder.${layer}`;
       const at = `enc.${layer}`;
-      x = this.around(run, `${at}.self`, `${name}.self_attention`, x, n, (y) => {
-        const [q, k, v] = ["q", "k", "v"].map((letter) => this.project(`${name}.self_attention`, letter, y, n));
-        return this.mixHeads(`${name}.self_attention`, this.attend(run, `${at}.self`, q, k, v, false), n);
+      x = this.addAndNorm(run, `${at}.self`, `${name}.self_attention`, x, n, (y) => {
+        const [q, k, v] = ["q", "k", "v"].map(
+          (letter) => this.project(`${name}.self_attention`, letter, y, n),
+        );
+        return this.projectHeads(
+          `${name}.self_attention`,
+          this.attend(run, `${at}.self`, q, k, v, false),
+          n,
+        );
       });
-      x = this.around(run, `${at}.ff`, `${name}.feed_forward`, x, n, (y) => this.feedForward(run, `${at}.ff`, `${name}.feed_forward`, y, n));
+      x = this.addAndNorm(
+        run,
+        `${at}.ff`,
+        `${name}.feed_forward`,
+        x,
+        n,
+        (y) => this.feedForward(run, `${at}.ff`, `${name}.feed_forward`, y, n),
+      );
     }
-    const memory = this.finish("encoder_norm", x, n);
+    const memory = this.finalNorm("encoder_norm", x, n);
     keepTensor(run, "enc.out", [n, d], memory);
     return memory;
   }
 
-  /** The source's keys and values for every decoder layer, computed once. */
+  /** Compute the cross-attention keys and values of every decoder layer, once per source. */
   start(run, sourceIds) {
     if (!this.isTranslator) return [];
     const memory = this.encode(run, sourceIds);
     return [...Array(this.config.n_layers).keys()].map((layer) => {
       const name = `decoder.layers.${layer}.cross_attention`;
-      return { k: this.project(name, "k", memory, sourceIds.length), v: this.project(name, "v", memory, sourceIds.length) };
+      return {
+        k: this.project(name, "k", memory, sourceIds.length),
+        v: this.project(name, "v", memory, sourceIds.length),
+      };
     });
   }
 
   /**
-   * The decoder, Figure 1 (right): read the next tokens of several hypotheses; return the output
-   * and the new caches.
+   * The decoder, Figure 1 (right): read the next tokens of several hypotheses; return the hidden
+   * vectors and the new caches.
    */
   decode(run, memory, hypotheses, pasts) {
     const nNew = hypotheses[0].length;
@@ -500,62 +563,102 @@ class PageModel {
     for (let layer = 0; layer < this.config.n_layers; layer += 1) {
       const name = `decoder.layers.${layer}`;
       const at = `dec.${layer}`;
-      x = this.around(run, `${at}.self`, `${name}.self_attention`, x, n, (y) => {
-        const [q, k, v] = ["q", "k", "v"].map((letter) => this.project(`${name}.self_attention`, letter, y, n));
+      x = this.addAndNorm(run, `${at}.self`, `${name}.self_attention`, x, n, (y) => {
+        const [q, k, v] = ["q", "k", "v"].map(
+          (letter) => this.project(`${name}.self_attention`, letter, y, n),
+        );
         const concat = each(new q.constructor(n * h * dV), (i) => {
           const past = pasts[i].layers[layer] ?? { k: null, v: null };
-          const now = { k: joinRows(past.k, rowsOf(k, i, h * dK)), v: joinRows(past.v, rowsOf(v, i, h * dV)) };
+          const now = {
+            k: joinRows(past.k, rowsOf(k, i, h * dK)),
+            v: joinRows(past.v, rowsOf(v, i, h * dV)),
+          };
           caches[i].layers.push(now);
           return this.attend(run, `${at}.self`, rowsOf(q, i, h * dK), now.k, now.v, true);
         });
-        return this.mixHeads(`${name}.self_attention`, concat, n);
+        return this.projectHeads(`${name}.self_attention`, concat, n);
       });
       if (this.isTranslator) {
-        x = this.around(run, `${at}.cross`, `${name}.cross_attention`, x, n, (y) => {
+        x = this.addAndNorm(run, `${at}.cross`, `${name}.cross_attention`, x, n, (y) => {
           const q = this.project(`${name}.cross_attention`, "q", y, n);
           const { k, v } = memory[layer];
-          const concat = each(new q.constructor(n * h * dV), (i) => this.attend(run, `${at}.cross`, rowsOf(q, i, h * dK), k, v, false));
-          return this.mixHeads(`${name}.cross_attention`, concat, n);
+          const concat = each(
+            new q.constructor(n * h * dV),
+            (i) => this.attend(run, `${at}.cross`, rowsOf(q, i, h * dK), k, v, false),
+          );
+          return this.projectHeads(`${name}.cross_attention`, concat, n);
         });
       }
-      x = this.around(run, `${at}.ff`, `${name}.feed_forward`, x, n, (y) => this.feedForward(run, `${at}.ff`, `${name}.feed_forward`, y, n));
-      if (run.record !== null) keepTensor(run, `lens.${layer}`, [n, this.target.size], this.score(this.finish("decoder.norm", x, n), n));
+      x = this.addAndNorm(
+        run,
+        `${at}.ff`,
+        `${name}.feed_forward`,
+        x,
+        n,
+        (y) => this.feedForward(run, `${at}.ff`, `${name}.feed_forward`, y, n),
+      );
+      if (run.record !== null)
+        keepTensor(
+          run,
+          `lens.${layer}`,
+          [n, this.target.size],
+          this.score(this.finalNorm("decoder.norm", x, n), n),
+        );
     }
-    const hidden = this.finish("decoder.norm", x, n);
+    const hidden = this.finalNorm("decoder.norm", x, n);
     keepTensor(run, "dec.out", [n, d], hidden);
     return { hidden, caches };
   }
 
   embedAll(run, hypotheses, first) {
-    if (hypotheses.length === 1) return this.embed(run, "tgt", this.targetTable, hypotheses[0], first);
+    if (hypotheses.length === 1)
+      return this.embed(run, "tgt", this.targetTable, hypotheses[0], first);
     const parts = hypotheses.map((ids) => this.embed(run, "tgt", this.targetTable, ids, first));
     return parts.reduce(joinRows);
   }
 
   /** The logit of each token: a dot product with its embedding (section 3.4). */
   score(hidden, n) {
-    return multiplyRows(hidden, n, this.weight(`${this.targetTable}.weight`), null, this.config.d_model, this.target.size);
+    return multiplyRows(
+      hidden,
+      n,
+      this.weight(`${this.targetTable}.weight`),
+      null,
+      this.config.d_model,
+      this.target.size,
+    );
   }
 
   /** One pass over all positions: the logits of every step. */
   read(run, sourceIds, targetIds) {
-    const { hidden } = this.decode(run, this.start(run, sourceIds), [targetIds], [{ length: 0, layers: [] }]);
-    const logits = { shape: [targetIds.length, this.target.size], data: this.score(hidden, targetIds.length) };
+    const { hidden } = this.decode(
+      run,
+      this.start(run, sourceIds),
+      [targetIds],
+      [{ length: 0, layers: [] }],
+    );
+    const logits = {
+      shape: [targetIds.length, this.target.size],
+      data: this.score(hidden, targetIds.length),
+    };
     keepTensor(run, "logits", logits.shape, logits.data);
     return logits;
   }
 
   // ---- Section 6.1: beam search ----
 
-  /** score / length^alpha, or Wu et al. 2016, Eq. 14. */
+  /** The divisor of a score: length^alpha, or Wu et al. 2016, Eq. 14. */
   penalty(length) {
     const { alpha, length_penalty: kind } = this.about.decode;
     return (kind === "paper" ? (5 + length) / 6 : length) ** alpha;
   }
 
-  /** The maximum number of tokens of a translation, with [EOS]. */
+  /** The maximum number of tokens of a translation, [EOS] included. */
   limit(nSource, nPrefix) {
-    const most = Math.max((this.about.decode.max_length ?? nSource + EXTRA_LENGTH) + 1, nPrefix + 1);
+    const most = Math.max(
+      (this.about.decode.max_length ?? nSource + EXTRA_LENGTH) + 1,
+      nPrefix + 1,
+    );
     return this.config.positions === "learned" ? Math.min(most, this.config.max_positions) : most;
   }
 
@@ -564,17 +667,31 @@ class PageModel {
     const start = { length: 0, layers: [] };
     const again = run.readsAgain;
     const news = live.map((each) => (again ? each.ids : each.ids.slice(-1)));
-    const { hidden, caches } = this.decode(run, memory, news, live.map((each) => (again ? start : each.past)));
+    const { hidden, caches } = this.decode(
+      run,
+      memory,
+      news,
+      live.map((each) => (again ? start : each.past)),
+    );
     const d = this.config.d_model;
     const last = new hidden.constructor(live.length * d);
-    live.forEach((_, i) => last.set(hidden.subarray(((i + 1) * news[0].length - 1) * d, (i + 1) * news[0].length * d), i * d));
+    live.forEach(
+      (_, i) =>
+        last.set(
+          hidden.subarray(((i + 1) * news[0].length - 1) * d, (i + 1) * news[0].length * d),
+          i * d,
+        ),
+    );
     const logits = this.score(last, live.length);
-    return { logProbs: live.map((_, i) => logSoftmax(logits, i * this.target.size, this.target.size)), caches };
+    return {
+      logProbs: live.map((_, i) => logSoftmax(logits, i * this.target.size, this.target.size)),
+      caches,
+    };
   }
 
   /**
-   * Beam search for one source: the best target, and the tree of all candidates. It ends when
-   * `width` hypotheses have.
+   * Beam search for one source: return the best target and the tree of all candidates. It stops
+   * when `width` hypotheses have ended.
    */
   search(run, source, width, prefix) {
     const memory = this.start(run, [...source, EOS_ID]);
@@ -587,7 +704,11 @@ class PageModel {
       const candidates = logProbs.flatMap((row, beam) => {
         for (const id of BANNED_IDS) row[id] = -Infinity;
         const only = length <= prefix.length ? prefix[length - 1] : length >= limit ? EOS_ID : null;
-        const pieces = only === null ? bestPlaces(row, 2 * width) : row[only] > -Infinity ? [only] : [];
+        const pieces = only === null
+          ? topIndices(row, 2 * width)
+          : row[only] > -Infinity
+          ? [only]
+          : [];
         return pieces.map((id) => ({ beam, id, score: live[beam].score + row[id] }));
       });
       candidates.sort((a, b) => b.score - a.score);
@@ -606,19 +727,25 @@ class PageModel {
           normalised: score / this.penalty(length),
           state: isKept ? "kept" : hasEnded ? "ended" : "pruned",
         });
-        if (isKept) next.push({ ids: [...ids, id], score, node: tree.length - 1, past: caches[beam] });
+        if (isKept)
+          next.push({ ids: [...ids, id], score, node: tree.length - 1, past: caches[beam] });
         if (hasEnded) ended.push({ ids: ids.slice(1), score: score / this.penalty(length) });
       });
       live = next;
     }
-    if (ended.length === 0) throw new Error("no translation can continue like this; choose another token");
-    return { target: ended.reduce((best, each) => (each.score > best.score ? each : best)).ids, tree };
+    if (ended.length === 0) {
+      throw new Error("no translation can continue after these tokens; choose another token");
+    }
+    return {
+      target: ended.reduce((best, each) => (each.score > best.score ? each : best)).ids,
+      tree,
+    };
   }
 
   translate(text, beam) {
     if (isBlank(text)) return "";
     const source = this.source.encode(cleanText(text, this.about.normalization));
-    this.checkLength(source, MOST_TRACED, "the text", this.source);
+    this.checkLength(source, MAX_TOKENS, "the text", this.source);
     const { target } = this.search(makeRun([]), source, beam ?? this.about.decode.beam, []);
     return oneLine(this.target.decode(target));
   }
@@ -629,22 +756,42 @@ class PageModel {
   checkEdits(edits) {
     const places = this.places();
     const h = this.config.n_heads;
-    if (edits.length > MOST_EDITS) throw new Error(`${edits.length} edits; at most ${MOST_EDITS} can be combined`);
+    if (edits.length > MAX_EDITS) {
+      throw new Error(`${edits.length} edits; combine at most ${MAX_EDITS}`);
+    }
     for (const edit of edits) {
-      const wanted = Object.hasOwn(EDIT_FIELDS, edit.op) ? EDIT_FIELDS[edit.op] : null;
-      if (wanted === null) throw new Error(`unknown edit '${edit.op}'; known: ${Object.keys(EDIT_FIELDS).join(", ")}`);
-      for (const [name, type] of Object.entries(wanted)) {
-        if (!IS_OF_TYPE[type](edit[name])) throw new Error(`edit '${edit.op}': ${name} is ${edit[name]}, expected ${type}`);
+      const fields = Object.hasOwn(EDIT_FIELDS, edit.op) ? EDIT_FIELDS[edit.op] : null;
+      if (fields === null) {
+        const known = Object.keys(EDIT_FIELDS).join(", ");
+        throw new Error(`unknown edit '${edit.op}'; known: ${known}`);
       }
-      const more = Object.keys(edit).sort().find((name) => name !== "op" && !Object.hasOwn(wanted, name));
-      if (more !== undefined) throw new Error(`edit '${edit.op}' has no field '${more}'`);
-      if ("at" in wanted && !places.includes(edit.at)) throw new Error(`no attention '${edit.at}' in this model; known: ${places.join(", ")}`);
-      if ("at" in wanted && !(edit.head >= 0 && edit.head < h)) throw new Error(`${edit.at} has heads 0 to ${h - 1}, not ${edit.head}`);
-      if (edit.op === "force" && !(edit.step >= 0 && edit.piece >= 0 && edit.piece < this.target.size)) {
-        throw new Error(`edit 'force': no step ${edit.step} or no token ${edit.piece}`);
+      for (const [name, type] of Object.entries(fields)) {
+        if (!IS_OF_TYPE[type](edit[name])) {
+          throw new Error(`edit '${edit.op}': ${name} is ${edit[name]}, expected ${type}`);
+        }
       }
-      if (edit.op === "row" && edit.values.length > MOST_KEYS) {
-        throw new Error(`edit 'row': ${edit.values.length} values; there are at most ${MOST_KEYS} keys`);
+      const isUnknown = (name) => name !== "op" && !Object.hasOwn(fields, name);
+      const unknown = Object.keys(edit).sort().find(isUnknown);
+      if (unknown !== undefined) {
+        throw new Error(`edit '${edit.op}' has no field '${unknown}'; remove it`);
+      }
+      if ("at" in fields && !places.includes(edit.at)) {
+        throw new Error(`no attention '${edit.at}' in this model; known: ${places.join(", ")}`);
+      }
+      if ("at" in fields && !(edit.head >= 0 && edit.head < h)) {
+        const known = `${edit.at} has heads 0 to ${h - 1}`;
+        throw new Error(`edit '${edit.op}': no head ${edit.head}; ${known}`);
+      }
+      const isToken = edit.piece >= 0 && edit.piece < this.target.size;
+      if (edit.op === "force" && !(edit.step >= 0 && isToken)) {
+        throw new Error(
+          `edit 'force': no step ${edit.step} or no token ${edit.piece}; expected ` +
+            `a step from 0, and a token id from 0 to ${this.target.size - 1}`,
+        );
+      }
+      if (edit.op === "row" && edit.values.length > MAX_KEYS) {
+        const limit = `there are at most ${MAX_KEYS} keys`;
+        throw new Error(`edit 'row': ${edit.values.length} values; ${limit}`);
       }
       if (edit.op === "row" && !edit.values.every(Number.isFinite)) {
         throw new Error("edit 'row': values must be finite numbers, one for each key");
@@ -656,16 +803,23 @@ class PageModel {
   checkRows(edits, nSource, nTarget) {
     for (const { at, row, values } of edits.filter((edit) => edit.op === "row")) {
       const nRows = at.startsWith("enc") ? nSource : nTarget;
-      if (!(row >= 0 && row < nRows)) throw new Error(`edit 'row': ${at} has rows 0 to ${nRows - 1}, not ${row}`);
-      if (values.length !== nSource && !isCausal(at)) throw new Error(`edit 'row': ${values.length} values, but ${at} has ${nSource} keys`);
+      if (!(row >= 0 && row < nRows)) {
+        throw new Error(`edit 'row': no row ${row}; ${at} has rows 0 to ${nRows - 1}`);
+      }
+      if (values.length !== nSource && !isCausal(at)) {
+        throw new Error(
+          `edit 'row': ${values.length} values, but ${at} has ${nSource} keys; ` +
+            "give one value for each key",
+        );
+      }
     }
   }
 
   replaceWords(text, edits) {
-    const asked = edits.filter((edit) => edit.op === "replace");
-    if (asked.length === 0) return text;
+    const replacements = edits.filter((edit) => edit.op === "replace");
+    if (replacements.length === 0) return text;
     const words = splitWords(text);
-    for (const edit of asked) {
+    for (const edit of replacements) {
       if (!(edit.word >= 0 && edit.word < words.length)) {
         throw new Error(`edit 'replace': no word ${edit.word}; the text has ${words.length} words`);
       }
@@ -674,19 +828,21 @@ class PageModel {
     return words.join(" ");
   }
 
-  checkLength(ids, most, what, pieces) {
-    if (ids.length <= most) return;
-    const rest = pieces.decode(ids.slice(most, most + 12));
+  checkLength(ids, limit, what, pieces) {
+    if (ids.length <= limit) return;
+    const rest = pieces.decode(ids.slice(limit, limit + 12));
     throw new Error(
-      `${what} has ${ids.length} tokens, at most ${most} can be traced; shorten it, the excess begins at '${rest}'`,
+      `${what} has ${ids.length} tokens, at most ${limit} can be traced; shorten it, ` +
+        `the excess begins at '${rest}'`,
     );
   }
 
-  /** The target of an edited search: after each forced token the search continues. */
+  /** Search with edits: each "force" edit fixes a token, and the search continues after it. */
   searchEdited(run, source, beam) {
     let { target, tree } = this.search(run, source, beam, []);
     for (const edit of run.edits.filter((each) => each.op === "force")) {
-      if (edit.step > target.length) throw new Error(`edit 'force': no step ${edit.step}; the last step is ${target.length}`);
+      if (edit.step > target.length)
+        throw new Error(`edit 'force': no step ${edit.step}; the last step is ${target.length}`);
       const begin = [...target.slice(0, edit.step), edit.piece];
       if (edit.piece === EOS_ID) return { target: begin.slice(0, -1), tree };
       ({ target, tree } = this.search(run, source, beam, begin));
@@ -697,7 +853,7 @@ class PageModel {
   /** Translate a text and record everything that is computed; a language model only reads it. */
   trace(given, edits, beam) {
     this.checkEdits(edits);
-    const text = cleanText(given, "none"); // whole characters
+    const text = cleanText(given, "none"); // replaces lone surrogates
     const changed = this.replaceWords(text, edits);
     const cleaned = cleanText(changed, this.about.normalization);
     const run = makeRun(edits);
@@ -705,18 +861,26 @@ class PageModel {
     let target = [];
     let tree = [];
     if (this.isTranslator) {
-      if (isBlank(cleaned)) throw new Error("the text is blank; give a text with at least one word");
+      if (isBlank(cleaned))
+        throw new Error("the text is blank; give a text with at least one word");
       const source = this.source.encode(cleaned);
-      this.checkLength(source, MOST_TRACED, "the text", this.source);
+      this.checkLength(source, MAX_TOKENS, "the text", this.source);
       ({ target, tree } = this.searchEdited(run, source, beam ?? this.about.decode.beam));
-      this.checkLength(target, MOST_TRACED, "its translation", this.target);
+      this.checkLength(target, MAX_TOKENS, "its translation", this.target);
       sourceIds = [...source, EOS_ID];
     } else {
       if (beam !== null || edits.some((edit) => edit.op === "force")) {
-        throw new Error("a language model is traced without search; remove the beam and 'force' edits");
+        throw new Error(
+          "a language model is traced without search; remove the beam and 'force' edits",
+        );
       }
       target = this.target.encode(cleaned);
-      this.checkLength(target, Math.min(MOST_TRACED, this.config.window - 1), "the text", this.target);
+      this.checkLength(
+        target,
+        Math.min(MAX_TOKENS, this.config.window - 1),
+        "the text",
+        this.target,
+      );
     }
     const targetIds = [SOS_ID, ...target];
     this.checkRows(edits, sourceIds.length, targetIds.length);
@@ -724,31 +888,52 @@ class PageModel {
     const logits = this.read({ ...run, record: tensors }, sourceIds, targetIds);
     const size = this.target.size;
     const rows = targetIds.map((_, t) => logSoftmax(logits.data, t * size, size));
-    const chosen = [...target, this.isTranslator ? EOS_ID : bestPlaces(rows.at(-1), 1)[0]];
+    const chosen = [...target, this.isTranslator ? EOS_ID : topIndices(rows.at(-1), 1)[0]];
     if (this.isTranslator) this.align(run, tensors, sourceIds, targetIds, rows, chosen);
-    const doubts = this.isTranslator ? { doubts: this.doubtsOf(cleaned, sourceIds.slice(0, -1), target) } : {};
-    const meta = { format: 1, text, beam, edits, tree, ...doubts, ...this.describe(changed, sourceIds, targetIds, tensors, rows, chosen) };
+    const doubts = this.isTranslator
+      ? { doubts: this.doubtsOf(cleaned, sourceIds.slice(0, -1), target) }
+      : {};
+    const meta = {
+      format: 1,
+      text,
+      beam,
+      edits,
+      tree,
+      ...doubts,
+      ...this.describe(changed, sourceIds, targetIds, tensors, rows, chosen),
+    };
     return makeTrace(meta, tensors);
   }
 
   /** Quality flags: unseen words, characters read as bytes, repetition (decode/quality.py). */
   doubtsOf(text, source, target) {
     const words = this.about.words ? new Set(this.about.words) : null;
-    this.characters ??= new Set(this.source.names.flatMap((_, id) => (this.source.byteOf.has(id) ? [] : [...this.source.surface(id)])));
+    this.characters ??= new Set(
+      this.source.names.flatMap(
+        (_, id) => (this.source.byteOf.has(id) ? [] : [...this.source.surface(id)]),
+      ),
+    );
     const all = text.match(/[\p{L}\p{N}_]+|[^\p{L}\p{N}_\s]/gu) ?? [];
     const unseen = words ? all.filter((word) => !words.has(word)) : [];
-    const unknown = this.source.kind === "byte" ? [] : [...text].filter((c) => !this.characters.has(c) && !isBlank(c));
-    return { unseen: [...new Set(unseen)], unknown: [...new Set(unknown)], repeats: loops(target) && !loops(source) };
+    const unknown = this.source.kind === "byte"
+      ? []
+      : [...text].filter((c) => !this.characters.has(c) && !isBlank(c));
+    return {
+      unseen: [...new Set(unseen)],
+      unknown: [...new Set(unknown)],
+      repeats: hasRepetition(target) && !hasRepetition(source),
+    };
   }
 
   alignmentLayer() {
     return this.config.n_layers > 3 ? this.config.n_layers - 2 : this.config.n_layers - 1;
   }
 
-  /** Three measures of how the target depends on the source: attention, occlusion, gradient x input.
+  /**
+   * Three measures of how the target depends on the source: attention, occlusion, gradient x input.
    *
-   * The gradient of f at x, times x, is the slope of f((1 + e) x) at e = 0: how f changes when x is made longer. Python goes
-   * backward for it; here it is a difference, in double precision.
+   * The gradient of f at x, times x, is the derivative of f((1 + e) x) at e = 0. Python computes it
+   * by backpropagation; here it is a finite difference, in double precision.
    */
   align(run, tensors, sourceIds, targetIds, rows, chosen) {
     const [n, m, h] = [targetIds.length, sourceIds.length, this.config.n_heads];
@@ -756,14 +941,14 @@ class PageModel {
     const [attention, occlusion, gradient] = [0, 0, 0].map(() => new Float32Array(n * m));
     for (let i = 0; i < weights.length; i += 1) attention[i % (n * m)] += weights[i] / h;
     const whole = rows.map((row, t) => row[chosen[t]]);
-    const chances = (changes) => {
+    const logProbs = (changes) => {
       const { data, shape } = this.read({ ...run, ...changes }, sourceIds, targetIds);
       return chosen.map((id, t) => logSoftmax(data, t * shape[1], shape[1])[id]);
     };
-    const before = chances({ Numbers: Float64Array });
+    const before = logProbs({ Numbers: Float64Array });
     for (let j = 0; j < m; j += 1) {
-      const without = chances({ hidden: j });
-      const longer = chances({ stretched: j, Numbers: Float64Array });
+      const without = logProbs({ hidden: j });
+      const longer = logProbs({ stretched: j, Numbers: Float64Array });
       for (let t = 0; t < n; t += 1) {
         const cost = whole[t] - without[t];
         occlusion[t * m + j] = cost < 0 ? 0 : cost;
@@ -789,13 +974,19 @@ class PageModel {
         entropy -= Math.exp(row[i]) * Math.max(row[i], Math.log(1e-12));
         if (row[i] > row[chosen[t]]) rank += 1;
       }
-      const top = bestPlaces(row, N_LISTED).map((id) => [id, this.target.piece(id), logits[t * size + id], Math.exp(row[id])]);
+      const top = topIndices(row, N_LISTED).map(
+        (id) => [id, this.target.piece(id), logits[t * size + id], Math.exp(row[id])],
+      );
       return { chosen: chosen[t], top, entropy, rank };
     });
     const side = (ids, pieces) => {
       const isText = (id) => id !== SOS_ID && id !== EOS_ID;
       const words = pieces.wordNumbers(ids.filter(isText))[Symbol.iterator]();
-      return { ids, pieces: ids.map((id) => pieces.piece(id)), words: ids.map((id) => (isText(id) ? words.next().value : null)) };
+      return {
+        ids,
+        pieces: ids.map((id) => pieces.piece(id)),
+        words: ids.map((id) => (isText(id) ? words.next().value : null)),
+      };
     };
     const found = {
       target: { ...side(targetIds, this.target), text: this.target.decode(targetIds) },
@@ -819,7 +1010,8 @@ class PageModel {
       vocabulary: this.target.names.map((_, id) => this.target.piece(id)),
       neurons: this.neurons(tensors),
     };
-    if (this.isTranslator) found.source = { ...side(sourceIds, this.source), text, near: this.near(sourceIds) };
+    if (this.isTranslator)
+      found.source = { ...side(sourceIds, this.source), text, near: this.near(sourceIds) };
     return found;
   }
 
@@ -833,15 +1025,22 @@ class PageModel {
       return Math.max(Math.sqrt(square), 1e-12);
     });
     return ids.map((id) => {
-      const cosines = multiplyRows(weight.subarray(id * d, (id + 1) * d), 1, weight, null, d, this.source.size);
+      const cosines = multiplyRows(
+        weight.subarray(id * d, (id + 1) * d),
+        1,
+        weight,
+        null,
+        d,
+        this.source.size,
+      );
       for (let i = 0; i < cosines.length; i += 1) cosines[i] /= this.lengths[id] * this.lengths[i];
-      const places = bestPlaces(cosines, N_NEAREST + 1).filter((other) => other !== id);
+      const places = topIndices(cosines, N_NEAREST + 1).filter((other) => other !== id);
       return places.slice(0, N_NEAREST).map((other) => [this.source.piece(other), cosines[other]]);
     });
   }
 
   /**
-   * For each decoder layer and step the strongest neurons: number, activation, and the tokens they
+   * The strongest neurons of each decoder layer and step: index, activation, and the tokens they
    * promote most.
    */
   neurons(tensors) {
@@ -852,9 +1051,13 @@ class PageModel {
       const weight = this.weight(`decoder.layers.${layer}.feed_forward.w_2.weight`);
       found[`dec.${layer}.ff`] = [...Array(shape[0]).keys()].map((t) => {
         const hidden = data.subarray(t * dFf, (t + 1) * dFf);
-        return bestPlaces(hidden, 3).map((number) => {
+        return topIndices(hidden, 3).map((number) => {
           const column = Float32Array.from({ length: d }, (_, i) => weight[i * dFf + number]);
-          return [number, hidden[number], bestPlaces(this.score(column, 1), 3).map((id) => this.target.piece(id))];
+          return [
+            number,
+            hidden[number],
+            topIndices(this.score(column, 1), 3).map((id) => this.target.piece(id)),
+          ];
         });
       });
     }

@@ -1,21 +1,22 @@
-// Names of the parts of a model and of the steps of a trace.
+// Names of the parts of a model, and of the tokens of a trace.
 
 const KINDS = ["self", "cross", "ff"];
 
 /**
- * The parts of a model, such as "dec.0.cross", that have a tensor of this name: encoder first, then
- * layer by layer.
+ * The parts of a model, such as "dec.0.cross", that have a tensor named `last`, in the order of
+ * Figure 1.
  */
 export function partsOf(trace, last) {
   const found = trace
     .names()
     .map((name) => /^(enc|dec)\.(\d+)\.(self|cross|ff)\.(\w+)$/.exec(name))
     .filter((parts) => parts && parts[4] === last);
-  const order = ([, stack, layer, kind]) => (stack === "enc" ? 0 : 1e6) + 10 * Number(layer) + KINDS.indexOf(kind);
+  const order = ([, stack, layer, kind]) =>
+    (stack === "enc" ? 0 : 1e6) + 10 * Number(layer) + KINDS.indexOf(kind);
   return found.sort((a, b) => order(a) - order(b)).map((parts) => parts.slice(1, 4).join("."));
 }
 
-/** The attentions of a trace. */
+/** The names of the attentions of a trace, such as "dec.0.cross". */
 export function placesOf(trace) {
   return partsOf(trace, "weights");
 }
@@ -26,8 +27,8 @@ export function isCausal(place) {
 }
 
 /**
- * "decoder layer 2, cross-attention"; layers and heads are counted from 1 in words, from 0 in
- * tensors.
+ * The name for people: "decoder layer 2, cross-attention". Text counts layers and heads from 1,
+ * tensor names count them from 0.
  */
 export function placeName(place) {
   const [stack, layer, kind] = place.split(".");
@@ -39,12 +40,12 @@ export function placeName(place) {
   return `${stack === "enc" ? "encoder" : "decoder"} layer ${Number(layer) + 1}, ${part}`;
 }
 
-/** "decoder layer 2, cross-attention, head 3". */
+/** The name for people: "decoder layer 2, cross-attention, head 3". */
 export function headName(place, head) {
   return `${placeName(place)}, head ${head + 1}`;
 }
 
-/** The same head as tensors call it. */
+/** The same head in the terms of the tensor names. */
 export function headTensor(place, head) {
   return `${place}, head index ${head}`;
 }
@@ -58,11 +59,15 @@ export function writtenAt(trace, step) {
   return trace.meta.vocabulary[trace.meta.steps[step].chosen];
 }
 
-/** Tokens as text: ## continues a word. */
-export function joined(pieces) {
-  return pieces
+/** Join displayed tokens to a text; ## continues a word. */
+export function joined(tokens) {
+  return tokens
     .filter((text) => text !== "[SOS]" && text !== "[EOS]")
-    .reduce((text, next) => (next.startsWith("##") ? text + next.slice(2) : text ? `${text} ${next}` : next), "");
+    .reduce(
+      (text, next) =>
+        (next.startsWith("##") ? text + next.slice(2) : text ? `${text} ${next}` : next),
+      "",
+    );
 }
 
 /**
@@ -79,7 +84,7 @@ export function labelsOf(trace, place) {
   };
 }
 
-/** Whether a text starts with letters that run from right to left. */
+/** Whether the first letter of a text is of a right-to-left script. */
 export function runsLeft(text) {
   const found = /[\p{L}]/u.exec(text);
   return Boolean(found) && /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/u.test(found[0]);

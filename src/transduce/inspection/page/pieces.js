@@ -1,37 +1,40 @@
-// Strings <-> ids in the browser: SentencePiece's pieces (unigram, bpe, char, byte), as
-// `transduce.text.vocabulary` in Python.
+// Encode and decode text in the browser with the pieces of a SentencePiece model (unigram, bpe,
+// char, byte). The counterpart of `transduce.text.vocabulary` in Python.
 
 export const PAD_ID = 0;
 export const SOS_ID = 1;
 export const EOS_ID = 2;
 export const UNKNOWN_ID = 3;
 const N_SPECIAL_PIECES = 4;
-const UNKNOWN_PENALTY = 10; // how much worse than the worst piece a character without a piece is (SentencePiece)
+// SentencePiece: the score of a character without a piece is this much below that of any piece.
+const UNKNOWN_PENALTY = 10;
 const VISIBLE_SPACE = "\u2581"; // how SentencePiece writes a space inside a piece
-const TRUE_U2581 = "\0\0"; // stands for that character where the text itself has it; no piece holds it
+const TRUE_U2581 = "\0\0"; // replaces that character in a text that contains it; in no piece
 // Whitespace as defined by Python's str.split and str.isspace.
 const BLANK = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/;
 const BLANKS = new RegExp(`${BLANK.source}+`);
 const ONLY_BLANK = new RegExp(`^${BLANK.source}*$`);
 const LINE_BREAK = /[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+/g;
 const CONTROL_CHARACTER = /[\x00-\x08\x0e-\x1f\x7f]/g;
-const HALF_A_PAIR = /[\ud800-\udfff]/gu;
+const LONE_SURROGATE = /[\ud800-\udfff]/gu;
 
 /**
  * A text as the model reads it: Unicode's normal form, no control characters, no lone surrogates
  * (text/normalize.py).
  */
 export function cleanText(text, form) {
-  const normal = form === "none" ? text : text.replace(CONTROL_CHARACTER, "").normalize(form.toUpperCase());
-  return normal.replace(HALF_A_PAIR, "\ufffd");
+  const normal = form === "none"
+    ? text
+    : text.replace(CONTROL_CHARACTER, "").normalize(form.toUpperCase());
+  return normal.replace(LONE_SURROGATE, "\ufffd");
 }
 
-/** The words of a text, as Python's `split`. */
+/** Split a text into words, as Python's `split` does. */
 export function splitWords(text) {
   return text.split(BLANKS).filter((word) => word !== "");
 }
 
-/** A text without a break of any kind. */
+/** Replace line breaks of any kind by spaces. */
 export function oneLine(text) {
   return text.replace(LINE_BREAK, " ");
 }
@@ -41,8 +44,8 @@ export function isBlank(text) {
 }
 
 /**
- * The pieces of a language, or of two: as packed by inspection/page_model.py, `{kind, dummy_prefix,
- * pieces: [[piece, score, type?], ...]}`.
+ * A vocabulary as packed by inspection/page_model.py: `{kind, dummy_prefix, pieces: [[piece, score,
+ * type?], ...]}`.
  */
 export class Pieces {
   constructor({ kind, dummy_prefix: hasDummyPrefix, pieces }) {
@@ -77,7 +80,10 @@ export class Pieces {
   /** The ids of a text, without [SOS] and [EOS]. */
   encode(text) {
     if (text === "") return [];
-    const characters = Array.from(text, (c) => (c === " " ? VISIBLE_SPACE : c === VISIBLE_SPACE ? TRUE_U2581 : c));
+    const characters = Array.from(
+      text,
+      (c) => (c === " " ? VISIBLE_SPACE : c === VISIBLE_SPACE ? TRUE_U2581 : c),
+    );
     if (this.hasDummyPrefix) characters.unshift(VISIBLE_SPACE);
     if (this.kind === "unigram") return this.likeliest(characters);
     if (this.kind === "bpe") return this.mergeAll(characters);
@@ -122,19 +128,21 @@ export class Pieces {
       }
     }
     const found = [];
-    for (let end = n; end > 0; end = from[end]) found.push(this.idsOf(characters.slice(from[end], end).join("")));
+    for (let end = n; end > 0; end = from[end])
+      found.push(this.idsOf(characters.slice(from[end], end).join("")));
     return found.reverse().flat();
   }
 
   /**
-   * Byte-pair encoding (Sennrich et al. 2016): the two neighbours whose piece scores best become
-   * one, the leftmost first.
+   * Byte-pair encoding (Sennrich et al. 2016): repeatedly merge the neighbours whose piece has the
+   * highest score, the leftmost of equal ones first.
    */
   mergeAll(characters) {
     const found = [];
     let start = 0;
     for (let end = 1; end <= characters.length; end += 1) {
-      if (end < characters.length && characters[end] !== VISIBLE_SPACE) continue; // no piece goes on beyond a space
+      // No piece continues beyond a space.
+      if (end < characters.length && characters[end] !== VISIBLE_SPACE) continue;
       found.push(...this.mergeWord(characters.slice(start, end)));
       start = end;
     }
@@ -161,7 +169,8 @@ export class Pieces {
   }
 
   /**
-   * The text of ids; special pieces are silent, a byte that is no part of a character is U+FFFD.
+   * The text of ids. Special tokens add nothing; a byte that is not part of a valid character
+   * becomes U+FFFD.
    */
   decode(ids) {
     let text = "";
@@ -174,23 +183,23 @@ export class Pieces {
         bytes.push(this.byteOf.get(id));
         continue;
       }
-      text += readBytes(bytes);
+      text += decodeBytes(bytes);
       bytes = [];
       if (hasDropped || text !== "") mayDrop = false;
       hasDropped = mayDrop && this.names[id].startsWith(VISIBLE_SPACE);
       text += this.names[id].slice(hasDropped ? 1 : 0).replaceAll(VISIBLE_SPACE, " ");
     }
-    return text + readBytes(bytes);
+    return text + decodeBytes(bytes);
   }
 
-  /** A piece for display: `Ti`, `[EOS]`, and `##t` for one that continues a word. */
+  /** A token for display: `Ti`, `[EOS]`, and `##t` for one that continues a word. */
   piece(id) {
     const name = this.names[id].replaceAll("\n", "\\n");
     if (id < N_SPECIAL_PIECES || name === VISIBLE_SPACE || this.byteOf.has(id)) return name;
     return name.startsWith(VISIBLE_SPACE) ? name.slice(1) : `##${name}`;
   }
 
-  /** What a piece adds to a text. */
+  /** The text that a token adds. */
   surface(id) {
     if (id < N_SPECIAL_PIECES) return "";
     const byte = this.byteOf.get(id);
@@ -198,7 +207,7 @@ export class Pieces {
     return this.names[id].replaceAll(VISIBLE_SPACE, " ");
   }
 
-  /** The number of the word that each piece belongs to (decode/alignment.py). */
+  /** The index of the word that each token belongs to (decode/alignment.py). */
   wordNumbers(ids) {
     let number = -1;
     let isBetween = true;
@@ -212,8 +221,8 @@ export class Pieces {
   }
 }
 
-/** Bytes as UTF-8, one character after the other; what is none becomes U+FFFD, byte by byte. */
-function readBytes(bytes) {
+/** Decode UTF-8; each byte that is not part of a valid character becomes U+FFFD. */
+function decodeBytes(bytes) {
   const reader = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   let text = "";
   for (let at = 0; at < bytes.length; ) {

@@ -2,10 +2,23 @@
 import { softmaxOf } from "../data.js";
 import { HeatMap, choice, el, figure, scaleOf, svg, theme, thumbnail, toggle } from "../draw.js";
 import { termed } from "../glossary.js";
-import { bitsOf, dotOf, exact, largestAt, meanOf, percent, reachOf, result, rowOf, show, sliceOf, topOf } from "../math.js";
+import {
+  entropyOf,
+  dotOf,
+  exact,
+  argmax,
+  meanOf,
+  percent,
+  maxAbsOf,
+  result,
+  rowOf,
+  show,
+  sliceOf,
+  topIndices,
+} from "../math.js";
 import { headName, headTensor, isCausal, labelsOf, placeName, placesOf } from "../names.js";
 
-/** Choose an attention and one of its heads; every station that shows one head has it. */
+/** Two menus: an attention and one of its heads. Every station that shows one head has them. */
 export function headPicker(page) {
   const places = placesOf(page.trace);
   const box = el("div", { class: "controls" });
@@ -15,8 +28,16 @@ export function headPicker(page) {
     page.state.place,
     (place) => page.set({ place }),
   );
-  const heads = Array.from({ length: page.trace.meta.model.n_heads }, (_, head) => [String(head), `head ${head + 1}`]);
-  const which = choice("head", heads, String(page.state.head), (head) => page.set({ head: Number(head) }));
+  const heads = Array.from(
+    { length: page.trace.meta.model.n_heads },
+    (_, head) => [String(head), `head ${head + 1}`],
+  );
+  const which = choice(
+    "head",
+    heads,
+    String(page.state.head),
+    (head) => page.set({ head: Number(head) }),
+  );
   box.append(list, which);
   return {
     box,
@@ -27,13 +48,13 @@ export function headPicker(page) {
   };
 }
 
-/** "molto looks 71 % at very, 18 % at much". */
+/** A sentence such as "molto looks 71 % at very, 18 % at much". */
 export function lookSentence(row, weights, cols) {
-  const best = topOf(weights, 2).filter((j, rank) => rank === 0 || weights[j] >= 0.005);
+  const best = topIndices(weights, 2).filter((j, rank) => rank === 0 || weights[j] >= 0.005);
   return `${row} looks ${best.map((j) => `${percent(weights[j])} at ${cols[j]}`).join(", ")}`;
 }
 
-/** How one attention number came about: for the readout. */
+/** Explain how a number of an attention was computed. */
 export function explainAttention(trace, place, stage, head, i, j) {
   const { rows, cols } = labelsOf(trace, place);
   const name = `${place}.${stage}`;
@@ -49,10 +70,14 @@ export function explainAttention(trace, place, stage, head, i, j) {
   if (stage === "raw") {
     const k = rowOf(trace.get(`${place}.k`), head, j);
     const products = Float32Array.from(q, (x, at) => x * k[at]);
-    const most = topOf(products.map(Math.abs), 3);
+    const most = topIndices(products.map(Math.abs), 3);
+    const largestProducts = most.map(
+      (at) => `${exact(q[at])} \u00d7 ${exact(k[at])} = ${show(products[at])}`,
+    );
     found.lines = [
-      `q of \u201c${rows[i]}\u201d times k of \u201c${cols[j]}\u201d: ${d} products that add up to ${result(dotOf(q, k), value)}`,
-      `the largest: ${most.map((at) => `${exact(q[at])} \u00d7 ${exact(k[at])} = ${show(products[at])}`).join(",  ")}`,
+      `q of \u201c${rows[i]}\u201d times k of \u201c${cols[j]}\u201d: ${d} products that add up ` +
+        `to ${result(dotOf(q, k), value)}`,
+      `the largest: ${largestProducts.join(",  ")}`,
     ];
   } else if (stage === "scaled") {
     const raw = rowOf(trace.get(`${place}.raw`), head, i)[j];
@@ -64,7 +89,8 @@ export function explainAttention(trace, place, stage, head, i, j) {
   } else if (stage === "masked") {
     found.lines = [
       value === -Infinity
-        ? `\u201c${cols[j]}\u201d comes later than \u201c${trace.meta.target.pieces[i]}\u201d: hidden, its weight will be 0`
+        ? `\u201c${cols[j]}\u201d comes later than \u201c${trace.meta.target.pieces[i]}\u201d: ` +
+          "hidden, its weight will be 0"
         : `${show(value)}: \u201c${cols[j]}\u201d may be seen`,
     ];
   } else if (stage === "weights") {
@@ -77,7 +103,9 @@ export function explainAttention(trace, place, stage, head, i, j) {
     found.lines = [
       isEdited
         ? "this row was set by hand"
-        : `exp(${exact(scores[j])} \u2212 ${exact(most)}) / \u03a3 = ${exact(Math.exp(scores[j] - most))} / ${exact(sum)} = ${result(Math.exp(scores[j] - most) / sum, value)}`,
+        : `exp(${exact(scores[j])} \u2212 ${exact(most)}) / \u03a3 = ` +
+          `${exact(Math.exp(scores[j] - most))} / ${exact(sum)} = ` +
+          `${result(Math.exp(scores[j] - most) / sum, value)}`,
       lookSentence(`\u201c${rows[i]}\u201d`, rowOf(tensor, head, i), cols),
     ];
     found.say = found.lines[1];
@@ -127,7 +155,11 @@ export const scoresStation = {
     picker.box.append(unscaled);
     box.append(
       picker.box,
-      el("div", { class: "stages", role: "group", "aria-label": "stages" }, ...buttons.map(({ button }) => button)),
+      el(
+        "div",
+        { class: "stages", role: "group", "aria-label": "stages" },
+        ...buttons.map(({ button }) => button),
+      ),
     );
     const map = new HeatMap(box, "weights");
     const entropy = el("p", { class: "quiet" });
@@ -140,7 +172,8 @@ export const scoresStation = {
       const { rows, cols } = labelsOf(trace, place);
       const matrixOf = (name) => {
         const matrix = sliceOf(page.tensor(`${place}.${name}`), head);
-        if (!isUnscaled || !["scaled", "masked", "weights"].includes(name) || page.state.isDiff) return matrix;
+        if (!isUnscaled || !["scaled", "masked", "weights"].includes(name) || page.state.isDiff)
+          return matrix;
         return withoutScale(trace, place, head, name);
       };
       for (const { key: name, canvas, button } of buttons) {
@@ -149,7 +182,9 @@ export const scoresStation = {
           canvas,
           matrix,
           name === "weights" && !page.isDifferent(`${place}.weights`) ? "weights" : "signed",
-          name === "weights" && !page.isDifferent(`${place}.weights`) ? 1 : reachOf(matrix.data) || 1,
+          name === "weights" && !page.isDifferent(`${place}.weights`)
+            ? 1
+            : maxAbsOf(matrix.data) || 1,
         );
         button.setAttribute("aria-pressed", String(name === stage));
       }
@@ -157,8 +192,12 @@ export const scoresStation = {
       const isWeights = stage === "weights" && !page.isDifferent(`${place}.weights`);
       const isValues = stage === "heads";
       const entry = STAGES.find(([name]) => name === stage);
+      const isWithoutScale = isUnscaled && !isValues && stage !== "raw";
+      const note = isWithoutScale ? ", without scaling" : "";
       map.draw({
-        title: `${entry[1]}: ${entry[2]}, ${headName(place, head)}${isUnscaled && !isValues && stage !== "raw" ? ", without scaling" : ""}${page.diffNote(`${place}.${stage}`)}`,
+        title:
+          `${entry[1]}: ${entry[2]}, ${headName(place, head)}${note}` +
+          page.diffNote(`${place}.${stage}`),
         rows,
         cols: isValues ? null : cols,
         data: matrix.data,
@@ -183,12 +222,18 @@ export const scoresStation = {
       const weights = isUnscaled
         ? withoutScale(trace, place, head, "weights")
         : sliceOf(trace.get(`${place}.weights`), head);
-      const bits = rows.map((_, i) => bitsOf(weights.data.subarray(i * cols.length, (i + 1) * cols.length)));
-      const order = topOf(bits, rows.length);
-      const named = rows.length <= 12 ? rows.map((_, i) => i) : [...order.slice(-3).reverse(), ...order.slice(0, 3)];
+      const bits = rows.map(
+        (_, i) => entropyOf(weights.data.subarray(i * cols.length, (i + 1) * cols.length)),
+      );
+      const order = topIndices(bits, rows.length);
+      const named = rows.length <= 12
+        ? rows.map((_, i) => i)
+        : [...order.slice(-3).reverse(), ...order.slice(0, 3)];
       const listed = named.map((i) => `${rows[i]} ${bits[i].toFixed(2)}`).join(" \u00b7 ");
       const scale = `in bits (0: all on one token; ${show(Math.log2(cols.length))}: spread evenly)`;
-      entropy.replaceChildren(...termed(`Entropy of the rows, ${scale}: ${listed}. Mean ${meanOf(bits).toFixed(2)}.`));
+      entropy.replaceChildren(
+        ...termed(`Entropy of the rows, ${scale}: ${listed}. Mean ${meanOf(bits).toFixed(2)}.`),
+      );
     };
     return update;
   },
@@ -200,7 +245,8 @@ function withoutScale(trace, place, head, name) {
   const [n, m] = raw.shape;
   const isCausal = trace.isCausal(place) && name !== "scaled";
   const data = raw.data.map((x, at) => (isCausal && at % m > Math.floor(at / m) ? -Infinity : x));
-  if (name === "weights") for (let i = 0; i < n; i += 1) data.set(softmaxOf(data.subarray(i * m, (i + 1) * m)), i * m);
+  if (name === "weights")
+    for (let i = 0; i < n; i += 1) data.set(softmaxOf(data.subarray(i * m, (i + 1) * m)), i * m);
   return { shape: raw.shape, data };
 }
 
@@ -209,28 +255,36 @@ function explainValue(trace, place, head, i, c) {
   const value = rowOf(trace.get(`${place}.heads`), head, i)[c];
   const weights = rowOf(trace.get(`${place}.weights`), head, i);
   const product = (j) => weights[j] * rowOf(trace.get(`${place}.v`), head, j)[c];
-  const order = topOf(weights, cols.length);
+  const order = topIndices(weights, cols.length);
   const terms = order.slice(0, 3).map((j) => {
     const v = rowOf(trace.get(`${place}.v`), head, j)[c];
     return `${exact(weights[j])} \u00d7 ${exact(v)} (${cols[j]})`;
   });
   const rest = order.slice(3).reduce((sum, j) => sum + product(j), 0);
   const all = order.reduce((sum, j) => sum + product(j), 0);
-  const isMute = trace.meta.edits.some((edit) => edit.op === "mute" && edit.at === place && edit.head === head);
-  const sum = `${terms.join(" + ")}${cols.length > 3 ? ` + ${exact(rest)} (the rest)` : ""} = ${result(all, value)}`;
+  const isMute = trace.meta.edits.some(
+    (edit) => edit.op === "mute" && edit.at === place && edit.head === head,
+  );
+  const sum =
+    `${terms.join(" + ")}${cols.length > 3 ? ` + ${exact(rest)} (the rest)` : ""} = ` +
+    `${result(all, value)}`;
   const line = isMute ? "this head is mute: it gives zeros" : sum;
   return {
     name: `${place}.heads`,
     index: [head, i, c],
     value,
-    lines: [`dimension ${c} of what head ${head + 1} gives to \u201c${rows[i]}\u201d: weights times values`, line],
+    lines: [
+      `dimension ${c} of what head ${head + 1} gives to \u201c${rows[i]}\u201d: weights times ` +
+        "values",
+      line,
+    ],
     say: `${rows[i]}, dimension ${c}: ${show(value)}`,
   };
 }
 
 /**
- * What a head mostly looks at: [role, share of its weight]. All shares are of the same rows: all of them, but where the first
- * can only look at itself, all others.
+ * What a head mostly looks at: [role, share of its weight]. The shares are means over all rows;
+ * causal self-attention leaves out the first row, which can only look at itself.
  */
 export function roleOf(trace, place, head) {
   const matrix = sliceOf(trace.get(`${place}.weights`), head);
@@ -250,26 +304,33 @@ export function roleOf(trace, place, head) {
   if (place.startsWith("enc")) roles.push(["the next", mean((i) => at(i, i + 1))]);
   if (isCausal(place)) roles.push([cols[0], mean((i) => at(i, 0))]);
   const sums = Array.from({ length: m }, (_, j) => mean((i) => at(i, j)));
-  if (place.startsWith("enc") || !isSelf) roles.push([cols[largestAt(sums)], sums[largestAt(sums)]]);
+  if (place.startsWith("enc") || !isSelf) roles.push([cols[argmax(sums)], sums[argmax(sums)]]);
   if (!isSelf && trace.has("align.occlusion") && trace.get("align.occlusion").shape[0] === n) {
     const harm = trace.get("align.occlusion");
-    roles.push(["needed", mean((i) => at(i, largestAt(rowOf(harm, i))))]);
+    roles.push(["needed", mean((i) => at(i, argmax(rowOf(harm, i))))]);
   }
   const best = roles.reduce((a, b) => (b[1] > a[1] + 0.02 ? b : a));
   return best[1] >= 0.35 ? best : ["spread out", 0];
 }
 
-/** All small pictures in one drawing: a row for each layer and kind. */
+/** All thumbnails in one SVG: a row for each layer and kind. */
 function headsSvg(buttons) {
   const colors = theme();
   const lines = [...new Set(buttons.map((button) => button.dataset.place))];
-  const most = Math.max(...lines.map((place) => buttons.filter((button) => button.dataset.place === place).length));
+  const most = Math.max(
+    ...lines.map((place) => buttons.filter((button) => button.dataset.place === place).length),
+  );
   const root = svg("svg", { width: 104 + 150 * most, height: 120 * lines.length + 8 });
   const style = { "font-size": 14, "font-family": "system-ui, sans-serif" };
   lines.forEach((place, y) => {
     const [stack, layer, kind] = place.split(".");
     const name = [stack === "enc" ? "encoder" : "decoder", `layer ${Number(layer) + 1}`, kind];
-    name.forEach((text, i) => root.append(svg("text", { ...style, x: 6, y: 120 * y + 36 + 18 * i, fill: colors.ink }, text)));
+    name.forEach(
+      (text, i) =>
+        root.append(
+          svg("text", { ...style, x: 6, y: 120 * y + 36 + 18 * i, fill: colors.ink }, text),
+        ),
+    );
     buttons
       .filter((button) => button.dataset.place === place)
       .forEach((button, x) => {
@@ -305,7 +366,17 @@ function headRows(trace) {
     const weights = trace.get(`${place}.weights`);
     for (let head = 0; head < weights.shape[0]; head += 1)
       rows.forEach((row, i) =>
-        cols.forEach((col, j) => lines.push([placeName(place), head + 1, `${place}.weights[${head}]`, row, col, rowOf(weights, head, i)[j]])),
+        cols.forEach(
+          (col, j) =>
+            lines.push([
+              placeName(place),
+              head + 1,
+              `${place}.weights[${head}]`,
+              row,
+              col,
+              rowOf(weights, head, i)[j],
+            ]),
+        ),
       );
   }
   return lines;
@@ -322,8 +393,8 @@ export const headsStation = {
       "order of the heads",
       [
         ["model", "as in the model"],
-        ["sharp", "the sharpest first"],
-        ["wrote", "who wrote most first"],
+        ["sharp", "sharpest first"],
+        ["wrote", "largest output first"],
       ],
       order,
       (value) => {
@@ -347,9 +418,14 @@ export const headsStation = {
       ];
       grid.replaceChildren();
       const isDiff = placesOf(trace).some((place) => page.isDifferent(`${place}.weights`));
-      legend.replaceChildren(isDiff ? "difference of the weights: " : "weight: ", scaleOf(isDiff ? "signed" : "weights", 1));
+      legend.replaceChildren(
+        isDiff ? "difference of the weights: " : "weight: ",
+        scaleOf(isDiff ? "signed" : "weights", 1),
+      );
       for (const [stack, kind, title] of kinds) {
-        const places = placesOf(trace).filter((place) => place.startsWith(stack) && place.endsWith(kind));
+        const places = placesOf(trace).filter(
+          (place) => place.startsWith(stack) && place.endsWith(kind),
+        );
         if (!places.length) continue;
         const rows = el("div", { class: "heads" });
         for (const place of places) {
@@ -357,9 +433,13 @@ export const headsStation = {
           const heads = Array.from({ length: tensor.shape[0] }, (_, head) => head);
           const sharpness = (head) =>
             meanOf(
-              Array.from({ length: tensor.shape[1] }, (_, i) => bitsOf(rowOf(trace.get(`${place}.weights`), head, i))),
+              Array.from(
+                { length: tensor.shape[1] },
+                (_, i) => entropyOf(rowOf(trace.get(`${place}.weights`), head, i)),
+              ),
             );
-          const wrote = (head) => (trace.has(`${place}.wrote`) ? meanOf(rowOf(trace.get(`${place}.wrote`), head)) : 0);
+          const wrote = (head) =>
+            (trace.has(`${place}.wrote`) ? meanOf(rowOf(trace.get(`${place}.wrote`), head)) : 0);
           if (order === "sharp") heads.sort((a, b) => sharpness(a) - sharpness(b));
           if (order === "wrote") heads.sort((a, b) => wrote(b) - wrote(a));
           const line = el("div", { class: "row" });
@@ -379,7 +459,13 @@ export const headsStation = {
                 title: headTensor(place, head),
                 click: () => {
                   page.set({ place, head });
-                  goOn.replaceChildren(`You chose ${headName(place, head)}. See it in `, el("a", { href: "#station-scores" }, "scores in five stages"), " or in ", el("a", { href: "#station-qkv" }, "query, key, value"), ".");
+                  goOn.replaceChildren(
+                    `You chose ${headName(place, head)}. See it in `,
+                    el("a", { href: "#station-scores" }, "scores in five stages"),
+                    " or in ",
+                    el("a", { href: "#station-qkv" }, "query, key, value"),
+                    ".",
+                  );
                 },
               },
               canvas,
@@ -390,7 +476,10 @@ export const headsStation = {
             line.append(button);
             buttons.push(button);
           }
-          rows.append(el("span", { class: "quiet" }, `layer ${Number(place.split(".")[1]) + 1}`), line);
+          rows.append(
+            el("span", { class: "quiet" }, `layer ${Number(place.split(".")[1]) + 1}`),
+            line,
+          );
         }
         grid.append(el("h3", {}, title), rows);
       }
@@ -400,7 +489,10 @@ export const headsStation = {
       for (const button of buttons)
         button.setAttribute(
           "aria-pressed",
-          String(button.dataset.place === page.state.place && Number(button.dataset.head) === page.state.head),
+          String(
+            button.dataset.place === page.state.place &&
+              Number(button.dataset.head) === page.state.head,
+          ),
         );
     };
     return () => {

@@ -1,9 +1,9 @@
-// Station 9: what the decoder looks at, and three answers to "where does it come from?".
+// Station 9: what the decoder attends to, and three measures of its dependence on the source.
 import { HeatMap, arcsOver, choice, curves, el, figure } from "../draw.js";
-import { exact, largestAt, meanOf, percent, result, rowOf, show, times, topOf } from "../math.js";
+import { exact, argmax, meanOf, percent, result, rowOf, show, times, topIndices } from "../math.js";
 import { hasSource, headName, placeName, runsLeft, writtenAt } from "../names.js";
 
-/** The rows of a head, or the mean of all heads (head "all"). */
+/** The attention weights of one step: of one head, or the mean of all heads (head "all"). */
 function weightsOf(trace, place, head, step) {
   const tensor = trace.get(`${place}.weights`);
   if (head !== "all") return rowOf(tensor, Number(head), step);
@@ -14,7 +14,9 @@ function weightsOf(trace, place, head, step) {
 /** Agreement of two alignments: the share of steps at which both name the same source token. */
 export function agreementOf(a, b) {
   const n = a.shape[0];
-  return meanOf(Array.from({ length: n }, (_, i) => (largestAt(rowOf(a, i)) === largestAt(rowOf(b, i)) ? 1 : 0)));
+  return meanOf(
+    Array.from({ length: n }, (_, i) => (argmax(rowOf(a, i)) === argmax(rowOf(b, i)) ? 1 : 0)),
+  );
 }
 
 export const decoderStation = {
@@ -25,7 +27,10 @@ export const decoderStation = {
     const withSource = hasSource(page.trace) && page.trace.has("align.attention");
     let layer = String(withSource ? meta.model.alignment_layer : meta.model.n_layers - 1);
     let head = "all";
-    const layers = Array.from({ length: meta.model.n_layers }, (_, i) => [String(i), `layer ${i + 1}`]);
+    const layers = Array.from(
+      { length: meta.model.n_layers },
+      (_, i) => [String(i), `layer ${i + 1}`],
+    );
     const heads = [
       ["all", "mean of all heads"],
       ...Array.from({ length: meta.model.n_heads }, (_, i) => [String(i), `head ${i + 1}`]),
@@ -50,7 +55,11 @@ export const decoderStation = {
     const drawing = el("div", {});
     back.body.append(drawing);
     let backRow = [];
-    back.tools({ svg: () => selfRoot, rows: () => [["piece", "weight"], ...backRow.map((w, j) => [page.trace.meta.target.pieces[j], w])] });
+    back.tools({
+      svg: () => selfRoot,
+      rows: () =>
+        [["token", "weight"], ...backRow.map((w, j) => [page.trace.meta.target.pieces[j], w])],
+    });
     let across = null;
     let maps = [];
     const crossing = el("div", {});
@@ -59,12 +68,29 @@ export const decoderStation = {
     if (withSource) {
       across = figure(box, "Attention to the source");
       across.body.append(crossing);
-      across.tools({ svg: () => crossRoot, rows: () => [["piece", "weight"], ...crossRow.map((w, j) => [page.trace.meta.source.pieces[j], w])] });
+      across.tools({
+        svg: () => crossRoot,
+        rows: () =>
+          [["token", "weight"], ...crossRow.map((w, j) => [page.trace.meta.source.pieces[j], w])],
+      });
       const two = el("div", { class: meta.source.pieces.length > 9 ? "" : "pair" });
-      const third = el("details", { class: "deep", toggle: () => third.open && update() }, el("summary", {}, "A third answer: gradient \u00d7 input"));
-      box.append(el("h3", {}, "Three answers to \u201cwhere did it look?\u201d"), two, verdict, third);
+      const third = el(
+        "details",
+        { class: "deep", toggle: () => third.open && update() },
+        el("summary", {}, "A third answer: gradient \u00d7 input"),
+      );
+      box.append(
+        el("h3", {}, "Three answers to \u201cwhere did it look?\u201d"),
+        two,
+        verdict,
+        third,
+      );
       maps = [
-        ["align.attention", `Attention: where it looked (layer ${meta.model.alignment_layer + 1}, mean of all heads)`, two],
+        [
+          "align.attention",
+          `Attention: where it looked (layer ${meta.model.alignment_layer + 1}, mean of all heads)`,
+          two,
+        ],
         ["align.occlusion", "Occlusion: what it needs (log-probability lost when hidden)", two],
         ["align.gradient", "Gradient \u00d7 input: what it would follow", third],
       ]
@@ -81,21 +107,33 @@ export const decoderStation = {
         backRow = [...weightsOf(trace, selfPlace, head, step)];
         const isMasked = trace.isCausal(selfPlace);
         back.title(
-          `${isMasked ? "Masked self-attention" : "Self-attention without its mask"}: at step ${step + 1} \u201c${read[step]}\u201d looks back (layer ${Number(layer) + 1}, ${head === "all" ? "mean of all heads" : `head ${Number(head) + 1}`})`,
+          `${isMasked ? "Masked self-attention" : "Self-attention without its mask"}: at step ` +
+            `${step + 1} \u201c${read[step]}\u201d looks back (layer ${Number(layer) + 1}, ` +
+            `${head === "all" ? "mean of all heads" : `head ${Number(head) + 1}`})`,
         );
         selfRoot = arcsOver(drawing, {
           words: read,
           from: step,
           weights: backRow,
           rtl: runsLeft(trace.meta.target.text),
-          explain: (j) => howRow(trace, selfPlace, head, step, j, `\u201c${read[step]}\u201d looks ${percent(backRow[j])} at \u201c${read[j]}\u201d`),
+          explain: (j) =>
+            howRow(
+              trace,
+              selfPlace,
+              head,
+              step,
+              j,
+              `\u201c${read[step]}\u201d looks ${percent(backRow[j])} at \u201c${read[j]}\u201d`,
+            ),
           label: `${read[step]} looks back: ${backRow
             .map((w, j) => [w, j])
             .filter(([w]) => w >= 0.005)
             .map(([w, j]) => `${percent(w)} at ${read[j]}`)
             .join(", ")}`,
         });
-        const at = largestAt(backRow);
+        const at = argmax(backRow);
+        const later = read.slice(step + 1, step + 9);
+        if (read.length > step + 9) later.push("\u2026");
         sayRow(
           back.words,
           selfPlace,
@@ -105,7 +143,7 @@ export const decoderStation = {
           backRow,
           `\u201c${read[step]}\u201d looks ${percent(backRow[at])} at \u201c${read[at]}\u201d`,
           isMasked && step < read.length - 1
-            ? `the mask hides what comes later: ${[...read.slice(step + 1, step + 9), ...(read.length > step + 9 ? ["\u2026"] : [])].join(" ")}`
+            ? `the mask hides what comes later: ${later.join(" ")}`
             : "",
         );
       }
@@ -113,9 +151,10 @@ export const decoderStation = {
       if (!withSource || !trace.has(`${crossPlace}.weights`)) return;
       const source = trace.meta.source.pieces;
       crossRow = [...weightsOf(trace, crossPlace, head, step)];
-      const at = largestAt(crossRow);
+      const at = argmax(crossRow);
       across.title(
-        `${placeName(crossPlace)}, step ${step + 1} (${head === "all" ? "mean of all heads" : `head ${Number(head) + 1}`})`,
+        `${placeName(crossPlace)}, step ${step + 1} ` +
+          `(${head === "all" ? "mean of all heads" : `head ${Number(head) + 1}`})`,
       );
       crossRoot = curves(crossing, {
         above: source,
@@ -124,7 +163,16 @@ export const decoderStation = {
         links: crossRow.map((w, i) => [i, step, w]),
         strong: { above: at, below: step },
         rtl: [runsLeft(trace.meta.source.text), runsLeft(trace.meta.target.text)],
-        explain: (i) => howRow(trace, crossPlace, head, step, i, `to write \u201c${written[step]}\u201d it looks ${percent(crossRow[i])} at \u201c${source[i]}\u201d`),
+        explain: (i) =>
+          howRow(
+            trace,
+            crossPlace,
+            head,
+            step,
+            i,
+            `to write \u201c${written[step]}\u201d it looks ${percent(crossRow[i])} at ` +
+              `\u201c${source[i]}\u201d`,
+          ),
         label: `To write ${written[step]} it looks ${percent(crossRow[at])} at ${source[at]}`,
       });
       sayRow(
@@ -134,7 +182,8 @@ export const decoderStation = {
         step,
         at,
         crossRow,
-        `to write \u201c${written[step]}\u201d it looks ${percent(crossRow[at])} at \u201c${source[at]}\u201d`,
+        `to write \u201c${written[step]}\u201d it looks ${percent(crossRow[at])} at ` +
+          `\u201c${source[at]}\u201d`,
         "",
       );
       for (const { name, title, map } of maps) {
@@ -148,7 +197,7 @@ export const decoderStation = {
           ramp: isSigned ? "signed" : "weights",
           reach: name === "align.attention" && !tensor.isDiff ? 1 : undefined,
           most: 56,
-          mark: { row: step, col: topOf(rowOf(trace.get(name), step).map(Math.abs), 1)[0] },
+          mark: { row: step, col: topIndices(rowOf(trace.get(name), step).map(Math.abs), 1)[0] },
           pick: (i) => page.set({ step: i }),
           explain: (i, j) => explainAlign(trace, name, written, source, i, j),
         });
@@ -156,19 +205,32 @@ export const decoderStation = {
       if (maps.length === 3) {
         const [attention, occlusion, gradient] = maps.map(({ name }) => trace.get(name));
         const absolute = { shape: gradient.shape, data: gradient.data.map(Math.abs) };
-        verdict.textContent = `Attention and occlusion name the same source token at ${percent(agreementOf(attention, occlusion))} of the steps, gradient and occlusion at ${percent(agreementOf(absolute, occlusion))}. Where they disagree, believe occlusion: it changed the input and looked.`;
+        verdict.textContent =
+          "Attention and occlusion name the same source token at " +
+          `${percent(agreementOf(attention, occlusion))} of the steps, gradient and occlusion ` +
+          `at ${percent(agreementOf(absolute, occlusion))}. Where they disagree, believe ` +
+          "occlusion: it changed the input and looked.";
       }
     };
     return update;
   },
 };
 
-/** How the width of one line came about. */
+/** Explain one curve: the attention weight that it shows. */
 function howRow(trace, place, head, step, j, words) {
   const weights = trace.get(`${place}.weights`);
-  if (head !== "all") return [`${place}.weights[${head}, ${step}, ${j}] = ${show(rowOf(weights, Number(head), step)[j])}`, headName(place, Number(head)), words];
+  if (head !== "all")
+    return [
+      `${place}.weights[${head}, ${step}, ${j}] = ${show(rowOf(weights, Number(head), step)[j])}`,
+      headName(place, Number(head)),
+      words,
+    ];
   const each = Array.from({ length: weights.shape[0] }, (_, h) => rowOf(weights, h, step)[j]);
-  return [`mean over heads of ${place}.weights[:, ${step}, ${j}] = ${show(meanOf(each))}`, words, `(${each.map(exact).join(" + ")}) / ${each.length}`];
+  return [
+    `mean over heads of ${place}.weights[:, ${step}, ${j}] = ${show(meanOf(each))}`,
+    words,
+    `(${each.map(exact).join(" + ")}) / ${each.length}`,
+  ];
 }
 
 function sayRow(box, place, head, step, at, row, first, second) {
@@ -190,9 +252,13 @@ function explainAlign(trace, name, written, source, i, j) {
   if (name === "align.attention") {
     const place = `dec.${trace.meta.model.alignment_layer}.cross`;
     const heads = trace.get(`${place}.weights`).shape[0];
-    const each = Array.from({ length: heads }, (_, head) => rowOf(trace.get(`${place}.weights`), head, i)[j]);
+    const each = Array.from(
+      { length: heads },
+      (_, head) => rowOf(trace.get(`${place}.weights`), head, i)[j],
+    );
     found.lines = [
-      `the mean of ${heads} heads of ${place}.weights: (${each.map(exact).join(" + ")}) / ${heads} = ${result(meanOf(each), value)}`,
+      `the mean of ${heads} heads of ${place}.weights: (${each.map(exact).join(" + ")}) / ` +
+        `${heads} = ${result(meanOf(each), value)}`,
       `to write \u201c${written[i]}\u201d it looks ${percent(value)} at \u201c${source[j]}\u201d`,
     ];
   } else if (name === "align.occlusion") {
@@ -200,12 +266,14 @@ function explainAlign(trace, name, written, source, i, j) {
       `log p(${written[i]} | all) \u2212 log p(${written[i]} | without ${source[j]}), not below 0`,
       value < 0.01
         ? `hiding \u201c${source[j]}\u201d does not make \u201c${written[i]}\u201d less likely`
-        : `hiding \u201c${source[j]}\u201d makes \u201c${written[i]}\u201d ${times(Math.exp(value))} times less likely: e^${exact(value)}`,
+        : `hiding \u201c${source[j]}\u201d makes \u201c${written[i]}\u201d ` +
+          `${times(Math.exp(value))} times less likely: e^${exact(value)}`,
     ];
   } else {
     found.lines = [
       `\u2202 log p(${written[i]}) / \u2202 vector of ${source[j]}, times that vector, added up`,
-      `more of \u201c${source[j]}\u201d would make \u201c${written[i]}\u201d ${value < 0 ? "less" : "more"} likely`,
+      `more of \u201c${source[j]}\u201d would make \u201c${written[i]}\u201d ` +
+        `${value < 0 ? "less" : "more"} likely`,
     ];
   }
   return { ...found, say: `${written[i]}, ${source[j]}: ${found.lines[1]}` };

@@ -1,13 +1,17 @@
-// Station 14: one sentence at every validation of the training.
+// Station 14: the same sentence at every validation during training.
 import { openTensors, readTensor } from "../data.js";
 import { HeatMap, barSvg, barTable, choice, el, figure, slider, svg, theme } from "../draw.js";
 import { meanOf, percent, rowOf, show } from "../math.js";
 
-/** The frames of a film, and a way to read its tensors. */
+/** Open a film: its frames, the names of its tensors, and a function that reads one. */
 export function openFilm(bytes) {
   const { header, about, start } = openTensors(bytes);
   const frames = JSON.parse(about["transduce.film"] ?? "[]");
-  return { frames, names: Object.keys(header), get: (name) => readTensor(bytes, start, header[name]) };
+  return {
+    frames,
+    names: Object.keys(header),
+    get: (name) => readTensor(bytes, start, header[name]),
+  };
 }
 
 export const filmStation = {
@@ -27,7 +31,13 @@ export const filmStation = {
         { class: "controls" },
         slider(
           "training step",
-          { min: 0, max: frames.length - 1, step: 1, value: at, format: (i) => String(frames[i].step) },
+          {
+            min: 0,
+            max: frames.length - 1,
+            step: 1,
+            value: at,
+            format: (i) => String(frames[i].step),
+          },
           (i) => {
             at = i;
             update();
@@ -68,7 +78,9 @@ export const filmStation = {
       const data = Float32Array.from({ length: rows * cols }, (_, i) =>
         meanOf(Array.from({ length: h }, (_, head) => tensor.data[head * rows * cols + i])),
       );
-      const written = frame.target.map((_, t) => frame.target[t + 1] ?? frame.steps[t]?.top[0]?.[1] ?? "");
+      const written = frame.target.map(
+        (_, t) => frame.target[t + 1] ?? frame.steps[t]?.top[0]?.[1] ?? "",
+      );
       map.draw({
         title: `Where it looked after ${frame.step} training steps, mean of ${h} heads`,
         rows: written.slice(0, rows),
@@ -76,13 +88,16 @@ export const filmStation = {
         data,
         reach: 1,
         mark: { row: Math.min(step, rows - 1) },
-        explain: (i, j) => ({
-          name: `mean of ${frame.step}.dec.${layer}.${kind}.weights`,
-          index: [":", i, j],
-          value: data[i * cols + j],
-          lines: [`heads: ${Array.from({ length: h }, (_, head) => show(rowOf(tensor, head, i)[j])).join(" \u00b7 ")}`],
-          say: `${written[i]}: ${percent(data[i * cols + j])}`,
-        }),
+        explain: (i, j) => {
+          const weights = Array.from({ length: h }, (_, head) => show(rowOf(tensor, head, i)[j]));
+          return {
+            name: `mean of ${frame.step}.dec.${layer}.${kind}.weights`,
+            index: [":", i, j],
+            value: data[i * cols + j],
+            lines: [`heads: ${weights.join(" \u00b7 ")}`],
+            say: `${written[i]}: ${percent(data[i * cols + j])}`,
+          };
+        },
       });
       const top = frame.steps[step].top.map(([id, name, , p]) => ({
         id,
@@ -92,8 +107,15 @@ export const filmStation = {
         cells: [{ text: percent(p), value: p }],
       }));
       view.title(`What comes next at step ${step + 1}, after ${frame.step} training steps`);
-      barTable(bars, top, { caption: "the most likely tokens", columns: ["token", "", "probability"] });
-      view.tools({ svg: () => barSvg(top), rows: () => [["piece", "probability"], ...top.map((row) => [row.name, row.share])] });
+      barTable(
+        bars,
+        top,
+        { caption: "the most likely tokens", columns: ["token", "", "probability"] },
+      );
+      view.tools({
+        svg: () => barSvg(top),
+        rows: () => [["token", "probability"], ...top.map((row) => [row.name, row.share])],
+      });
     };
     return update;
   },

@@ -1,7 +1,19 @@
-// Stations 6, 7 and 8: what the heads wrote, add & norm, feed-forward.
+// Stations 6, 7 and 8: the output of the heads, add & norm, feed-forward.
 import { HeatMap, barSvg, barTable, choice, el, figure, how, table } from "../draw.js";
 import { termed } from "../glossary.js";
-import { dotOf, exact, lengthOf, meanOf, percent, reachOf, rowOf, show, spreadOf, times, topOf } from "../math.js";
+import {
+  dotOf,
+  exact,
+  normOf,
+  meanOf,
+  percent,
+  maxAbsOf,
+  rowOf,
+  show,
+  deviationOf,
+  times,
+  topIndices,
+} from "../math.js";
 import { labelsOf, partsOf, placeName, placesOf, writtenAt } from "../names.js";
 
 function joinedRows(rows) {
@@ -43,7 +55,9 @@ export const concatStation = {
       const cols = positionsOf(trace, place);
       const heads = Array.from({ length: wrote.shape[0] }, (_, head) => `head ${head + 1}`);
       map.draw({
-        title: `How much each head wrote into each position, ${placeName(place)}${page.diffNote(`${place}.wrote`)}`,
+        title:
+          "How much each head wrote into each position, " +
+          `${placeName(place)}${page.diffNote(`${place}.wrote`)}`,
         rows: heads,
         cols,
         data: wrote.data,
@@ -56,7 +70,9 @@ export const concatStation = {
           const total = all.reduce((a, b) => a + b, 0);
           const lines = [
             `the length of W\u1d3c applied to this head alone, for \u201c${cols[i]}\u201d`,
-            `${exact(all[head])} of ${exact(total)}, which is ${percent(total ? all[head] / total : 0)} of what the ${heads.length} heads wrote there: ${all.map(show).join(" \u00b7 ")}`,
+            `${exact(all[head])} of ${exact(total)}, which is ` +
+              `${percent(total ? all[head] / total : 0)} of what the ${heads.length} heads ` +
+              `wrote there: ${all.map(show).join(" \u00b7 ")}`,
           ];
           return {
             name: `${place}.wrote`,
@@ -76,11 +92,13 @@ export const concatStation = {
       data.set(concat, 0);
       data.set(out, wide);
       strips.draw({
-        title: `\u201c${cols[query]}\u201d: ${heads.length} heads side by side, and after W\u1d3c (each by its own scale)`,
+        title:
+          `\u201c${cols[query]}\u201d: ${heads.length} heads side by side, and after W\u1d3c ` +
+          "(each by its own scale)",
         rows: ["concat", "\u00d7 W\u1d3c"],
         cols: null,
         ramp: "signed",
-        reach: [reachOf(concat), reachOf(out)],
+        reach: [maxAbsOf(concat), maxAbsOf(out)],
         tall: 34,
         data,
         explain: (i, c) => {
@@ -89,7 +107,10 @@ export const concatStation = {
               name: `${place}.heads`,
               index: [Math.floor(c / width), query, c % width],
               value: concat[c],
-              lines: [`number ${c % width} of head ${Math.floor(c / width) + 1}; place ${c} of the concat`],
+              lines: [
+                `number ${c % width} of head ${Math.floor(c / width) + 1}; place ${c} of the ` +
+                  "concat",
+              ],
               say: `head ${Math.floor(c / width) + 1}, ${c % width}: ${show(concat[c])}`,
             };
           if (i === 1 && c < out.length)
@@ -132,14 +153,19 @@ export const normStation = {
         el(
           "p",
           { class: "note" },
-          "This model normalises before each sub-layer (pre-norm): what a sub-layer reads is normalised already, and the sum goes on as it is.",
+          "This model normalizes before each sub-layer (pre-norm): the input of a sub-layer is " +
+            "normalized, and the sum is passed on unchanged.",
         ),
       );
     const update = () => {
       const { trace } = page;
       const labels = positionsOf(trace, sub);
       const at = Math.min(
-        sub.startsWith("dec") ? page.state.step : page.state.place.startsWith("enc") ? page.state.query : 0,
+        sub.startsWith("dec")
+          ? page.state.step
+          : page.state.place.startsWith("enc")
+          ? page.state.query
+          : 0,
         labels.length - 1,
       );
       const row = (last) => rowOf(trace.get(`${sub}.${last}`), at);
@@ -157,16 +183,17 @@ export const normStation = {
         tall: 30,
         data: joinedRows(all),
         mark: undefined,
-        start: [3, topOf(after.map(Math.abs), 1)[0]],
+        start: [3, topIndices(after.map(Math.abs), 1)[0]],
         explain: (i, c) => {
           const mean = meanOf(add);
           const lines = [
             "what came in: the residual, carried past the sub-layer",
-            `what the sub-layer says`,
+            "the output of the sub-layer",
             `${exact(before[c])} + ${exact(out[c])} = ${show(add[c])}`,
             isPre
               ? "the sum, unchanged"
-              : `(${exact(add[c])} \u2212 ${exact(mean)}) / ${exact(spreadOf(add))} = ${show((add[c] - mean) / spreadOf(add))}, then a learned gain and bias`,
+              : `(${exact(add[c])} \u2212 ${exact(mean)}) / ${exact(deviationOf(add))} = ` +
+                `${show((add[c] - mean) / deviationOf(add))}, then a learned gain and bias`,
           ];
           const name = `${sub}.${["add", "out", "add", "norm"][i]}`;
           return {
@@ -178,14 +205,20 @@ export const normStation = {
           };
         },
       });
-      const ratio = lengthOf(out) / (lengthOf(before) || 1);
-      const cosine = dotOf(before, out) / (lengthOf(before) * lengthOf(out) || 1);
+      const ratio = normOf(out) / (normOf(before) || 1);
+      const cosine = dotOf(before, out) / (normOf(before) * normOf(out) || 1);
       const n = add.length;
       const rows = names.map((name, i) => [
         name,
-        how(show(meanOf(all[i])), [`the ${n} numbers of \u201c${name}\u201d added up, divided by ${n}`]),
-        how(show(spreadOf(all[i])), ["the square root of the mean of (number \u2212 mean)\u00b2"]),
-        how(show(lengthOf(all[i])), [`the square root of the sum of the squares of ${n} numbers`]),
+        how(
+          show(meanOf(all[i])),
+          [`the ${n} numbers of \u201c${name}\u201d added up, divided by ${n}`],
+        ),
+        how(
+          show(deviationOf(all[i])),
+          ["the square root of the mean of (number \u2212 mean)\u00b2"],
+        ),
+        how(show(normOf(all[i])), [`the square root of the sum of the squares of ${n} numbers`]),
       ]);
       numbers.replaceChildren(
         table("mean, deviation and length", ["", "mean", "deviation", "length"], rows),
@@ -193,7 +226,8 @@ export const normStation = {
           "p",
           { id: "norm-said" },
           ...termed(
-            `What the sub-layer adds is ${times(ratio)} times as long as the residual it is added to${ratio > 1 ? ": here it says more than it read" : ratio < 0.5 ? ": a correction" : ""}. It ${cosine < -0.2 ? "takes back part of what was there" : cosine > 0.2 ? "strengthens what was there" : "says something new"} (cosine ${show(cosine)}).`,
+            `What the sub-layer adds is ${times(ratio)} times as long as the residual it is ` +
+              `added to${sizeNote(ratio)}. It ${directionNote(cosine)} (cosine ${show(cosine)}).`,
           ),
         ),
       );
@@ -201,6 +235,18 @@ export const normStation = {
     return update;
   },
 };
+
+/** Interpret the length of a sub-layer's output relative to the residual. */
+function sizeNote(ratio) {
+  if (ratio > 1) return ": more than it read";
+  return ratio < 0.5 ? ": a correction" : "";
+}
+
+/** Interpret the cosine of a sub-layer's output and the residual. */
+function directionNote(cosine) {
+  if (cosine < -0.2) return "removes part of the residual";
+  return cosine > 0.2 ? "strengthens the residual" : "adds a new direction";
+}
 
 export const ffStation = {
   id: "ff",
@@ -232,7 +278,11 @@ export const ffStation = {
       const hidden = page.tensor(`${sub}.hidden`);
       const labels = positionsOf(trace, sub);
       const at = Math.min(
-        sub.startsWith("dec") ? page.state.step : page.state.place.startsWith("enc") ? page.state.query : 0,
+        sub.startsWith("dec")
+          ? page.state.step
+          : page.state.place.startsWith("enc")
+          ? page.state.query
+          : 0,
         labels.length - 1,
       );
       const zeros =
@@ -241,13 +291,16 @@ export const ffStation = {
       const awake = rowOf(trace.get(`${sub}.hidden`), at).filter((x) => x > 0).length;
       const known = trace.meta.neurons?.[sub];
       map.draw({
-        title: `${hidden.shape[1]} neurons: at \u201c${labels[at]}\u201d ${awake} of them are awake (${percent(awake / hidden.shape[1])}), over all positions ${percent(1 - zeros)}${page.diffNote(`${sub}.hidden`)}`,
+        title:
+          `${hidden.shape[1]} neurons: at \u201c${labels[at]}\u201d ${awake} of them are active ` +
+          `(${percent(awake / hidden.shape[1])}), over all positions ` +
+          `${percent(1 - zeros)}${page.diffNote(`${sub}.hidden`)}`,
         rows: labels,
         cols: null,
         data: hidden.data,
         ramp: hidden.isDiff ? "signed" : "weights",
         tall: 24,
-        mark: { row: at, col: topOf(rowOf(hidden, at), 1)[0] },
+        mark: { row: at, col: topIndices(rowOf(hidden, at), 1)[0] },
         pick: (i) => {
           if (sub.startsWith("dec")) page.set({ step: i });
         },
@@ -261,15 +314,16 @@ export const ffStation = {
             lines: [
               value === 0
                 ? "max(0, \u2026): it found nothing and stays at 0"
-                : `one of ${rowOf(trace.get(`${sub}.hidden`), i).filter((x) => x > 0).length} of ${hidden.shape[1]} neurons that are awake at \u201c${labels[i]}\u201d`,
-              told ? `it pushes ${told[2].join(", ")}` : "",
+                : `one of ${rowOf(trace.get(`${sub}.hidden`), i).filter((x) => x > 0).length} ` +
+                  `of ${hidden.shape[1]} neurons that are active at \u201c${labels[i]}\u201d`,
+              told ? `it promotes ${told[2].join(", ")}` : "",
             ].filter(Boolean),
             say: `neuron ${n} at ${labels[i]}: ${show(value)}`,
           };
         },
       });
       const row = rowOf(trace.get(`${sub}.hidden`), at);
-      const top = topOf(row, 6);
+      const top = topIndices(row, 6);
       const most = row[top[0]] || 1;
       rows = top.map((n) => {
         const told = known?.[at]?.find(([number]) => number === n);
@@ -278,13 +332,20 @@ export const ffStation = {
           value: row[n],
           share: row[n] / most,
           cells: [{ text: show(row[n]), value: row[n] }, { text: told ? told[2].join(", ") : "" }],
-          how: [`${sub}.hidden[${at}, ${n}] = ${show(row[n])}`, `max(0, row ${n} of W\u2081 times what the sub-layer reads + bias)`],
+          how: [
+            `${sub}.hidden[${at}, ${n}] = ${show(row[n])}`,
+            `max(0, row ${n} of W\u2081 times what the sub-layer reads + bias)`,
+          ],
         };
       });
-      view.title(`The strongest at \u201c${labels[at]}\u201d${known ? ", and the tokens they promote" : ""}`);
+      view.title(
+        `The strongest at \u201c${labels[at]}\u201d${known ? ", and the tokens they promote" : ""}`,
+      );
       barTable(bars, rows, {
         caption: "the strongest neurons",
-        columns: known ? ["neuron", "", "activation", "pushes"] : ["neuron", "", "activation", ""],
+        columns: known
+          ? ["neuron", "", "activation", "promotes"]
+          : ["neuron", "", "activation", ""],
       });
     };
     return update;

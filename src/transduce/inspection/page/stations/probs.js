@@ -1,9 +1,8 @@
-// Stations 10 and 12: the probabilities of the whole vocabulary, and what each layer would have
-// said.
+// Stations 10 and 12: the probabilities of the vocabulary, and the prediction after each layer.
 import { softmaxOf } from "../data.js";
-import { barSvg, barTable, el, figure, piece, slider, svg, theme, widthOf } from "../draw.js";
+import { barSvg, barTable, el, figure, bidiText, slider, svg, theme, widthOf } from "../draw.js";
 import { termed } from "../glossary.js";
-import { bitsOf, exact, largestAt, percent, rowOf, shapeProbs, show, topOf } from "../math.js";
+import { entropyOf, exact, argmax, percent, rowOf, shapeProbs, show, topIndices } from "../math.js";
 import { writtenAt } from "../names.js";
 
 const N_SHOWN = 20;
@@ -20,7 +19,13 @@ export const probsStation = {
     const controls = el(
       "div",
       { class: "controls" },
-      slider("temperature", { min: 0.1, max: 3, step: 0.1, value: 1, format: (x) => x.toFixed(1) }, (value) => {
+      slider("temperature", {
+        min: 0.1,
+        max: 3,
+        step: 0.1,
+        value: 1,
+        format: (x) => x.toFixed(1),
+      }, (value) => {
         asked.temperature = value;
         update();
       }),
@@ -38,10 +43,14 @@ export const probsStation = {
           update();
         },
       ),
-      slider("top-p", { min: 0.01, max: 1, step: 0.01, value: 1, format: (x) => x.toFixed(2) }, (value) => {
-        asked.topP = value;
-        update();
-      }),
+      slider(
+        "top-p",
+        { min: 0.01, max: 1, step: 0.01, value: 1, format: (x) => x.toFixed(2) },
+        (value) => {
+          asked.topP = value;
+          update();
+        },
+      ),
     );
     const view = figure(box, "probabilities");
     view.body.append(controls);
@@ -51,20 +60,26 @@ export const probsStation = {
     let picked = null;
     view.tools({
       svg: () => barSvg(rows),
-      rows: () => [["id", "piece", "logit", "probability"], ...rows.map((row) => [row.id, row.name, row.logit, row.p])],
+      rows: () =>
+        [
+          ["id", "token", "logit", "probability"],
+          ...rows.map((row) => [row.id, row.name, row.logit, row.p]),
+        ],
     });
     const update = () => {
       const { trace } = page;
       const { step } = page.state;
       const logits = rowOf(trace.get("logits"), step);
       const probs = shapeProbs(logits, asked.temperature, asked.topK, asked.topP);
-      const before = page.parent?.has("logits") && step < page.parent.get("logits").shape[0] ? page.parent : null;
+      const before = page.parent?.has("logits") && step < page.parent.get("logits").shape[0]
+        ? page.parent
+        : null;
       const old = before ? softmaxOf(rowOf(before.get("logits"), step)) : null;
       const isPlain = asked.temperature === 1 && asked.topK >= size && asked.topP >= 1;
       const highest = Math.max(...logits);
       const whole = logits.reduce((total, x) => total + Math.exp(x - highest), 0);
       const chosen = trace.meta.steps[step].chosen;
-      const shown = topOf(logits, Math.min(N_SHOWN, size));
+      const shown = topIndices(logits, Math.min(N_SHOWN, size));
       if (!shown.includes(chosen)) shown[shown.length - 1] = chosen;
       rows = shown.map((id) => ({
         id,
@@ -77,7 +92,9 @@ export const probsStation = {
         how: [
           `logits[${step}, ${id}] = ${show(logits[id])}`,
           isPlain
-            ? `exp(${exact(logits[id])} \u2212 ${exact(highest)}) / the sum over ${size} tokens = ${exact(Math.exp(logits[id] - highest))} / ${exact(whole)} = ${show(Math.exp(logits[id] - highest) / whole)}`
+            ? `exp(${exact(logits[id])} \u2212 ${exact(highest)}) / the sum over ${size} tokens ` +
+              `= ${exact(Math.exp(logits[id] - highest))} / ${exact(whole)} = ` +
+              `${show(Math.exp(logits[id] - highest) / whole)}`
             : `with these settings ${percent(probs[id])}`,
         ],
         cells: [
@@ -103,7 +120,12 @@ export const probsStation = {
         const plain = Math.exp(logits[id] - most) / sum;
         const code = el(
           "code",
-          { class: "number", "data-tensor": "probs", "data-index": `${step},${id}`, "data-value": String(plain) },
+          {
+            class: "number",
+            "data-tensor": "probs",
+            "data-index": `${step},${id}`,
+            "data-value": String(plain),
+          },
           `probs[${step}, ${id}] = ${show(plain)}`,
         );
         view.words.replaceChildren(
@@ -111,15 +133,19 @@ export const probsStation = {
           el(
             "span",
             { class: "line" },
-            piece(trace.meta.vocabulary[id]),
-            `: exp(${exact(logits[id])} \u2212 ${exact(most)}) / \u03a3 over ${size} tokens = ${exact(Math.exp(logits[id] - most))} / ${exact(sum)} = ${show(plain)}`,
+            bidiText(trace.meta.vocabulary[id]),
+            `: exp(${exact(logits[id])} \u2212 ${exact(most)}) / \u03a3 over ${size} tokens = ` +
+              `${exact(Math.exp(logits[id] - most))} / ${exact(sum)} = ${show(plain)}`,
           ),
           el(
             "span",
             { class: "line" },
             ...termed(isPlain
-              ? `entropy ${bitsOf(probs).toFixed(2)} bits; all tokens that are not shown together have ${percent(Math.max(rest, 0))}`
-              : `with these settings ${left} of ${size} tokens are left, entropy ${bitsOf(probs).toFixed(2)} bits; ${trace.meta.vocabulary[id]} has ${percent(probs[id])}`),
+              ? `entropy ${entropyOf(probs).toFixed(2)} bits; all tokens that are not shown ` +
+                `together have ${percent(Math.max(rest, 0))}`
+              : `with these settings ${left} of ${size} tokens are left, entropy ` +
+                `${entropyOf(probs).toFixed(2)} bits; ${trace.meta.vocabulary[id]} has ` +
+                `${percent(probs[id])}`),
           ),
         );
       };
@@ -129,7 +155,7 @@ export const probsStation = {
   },
 };
 
-/** The table of layers and steps as a drawing. */
+/** The table of layers and steps as SVG. */
 function lensSvg(rows, trace) {
   const colors = theme();
   const layers = [...new Set(rows.map((row) => row.layer))].reverse();
@@ -143,7 +169,20 @@ function lensSvg(rows, trace) {
   for (const row of rows) {
     const [x, y] = [120 + wide * row.step, 30 + 56 * layers.indexOf(row.layer)];
     const isRight = row.id === trace.meta.steps[row.step].chosen;
-    root.append(svg("rect", { x, y, width: wide - 6, height: 48, rx: 6, fill: "none", stroke: isRight ? colors.one : colors.line }));
+    root.append(
+      svg(
+        "rect",
+        {
+          x,
+          y,
+          width: wide - 6,
+          height: 48,
+          rx: 6,
+          fill: "none",
+          stroke: isRight ? colors.one : colors.line,
+        },
+      ),
+    );
     text(x + 8, y + 20, row.said, colors.ink);
     text(x + 8, y + 39, percent(row.p), colors.quiet);
   }
@@ -161,7 +200,7 @@ export const lensStation = {
     view.tools({
       svg: () => lensSvg(rows, page.trace),
       rows: () => [
-        ["layer", "step", "piece", "probability"],
+        ["layer", "step", "token", "probability"],
         ...rows.map((row) => [row.layer + 1, row.step + 1, row.said, row.p]),
       ],
     });
@@ -174,7 +213,7 @@ export const lensStation = {
         if (!trace.has(`lens.${layer}`)) continue;
         for (const step of steps) {
           const probs = softmaxOf(rowOf(trace.get(`lens.${layer}`), step));
-          const id = largestAt(probs);
+          const id = argmax(probs);
           rows.push({
             layer,
             step,
@@ -189,14 +228,23 @@ export const lensStation = {
         }
       }
       const cell = (row) => {
-        const style = `said-piece${row.id === trace.meta.steps[row.step].chosen ? " right" : ""}${row.step === page.state.step ? " now" : ""}`;
+        const isRight = row.id === trace.meta.steps[row.step].chosen;
+        const isNow = row.step === page.state.step;
+        const style = `said-piece${isRight ? " right" : ""}${isNow ? " now" : ""}`;
         return el(
           "td",
           {},
           el(
             "span",
-            { class: style, "data-value": row.p, "data-how": `the largest of softmax(lens.${row.layer}[${row.step}]) = ${show(row.p)}\n\u201c${writtenAt(trace, row.step)}\u201d, which was written in the end, has ${percent(row.own)} after layer ${row.layer + 1}` },
-            piece(row.said),
+            {
+              class: style,
+              "data-value": row.p,
+              "data-how":
+                `the largest of softmax(lens.${row.layer}[${row.step}]) = ` +
+                `${show(row.p)}\n\u201c${writtenAt(trace, row.step)}\u201d, which was written ` +
+                `in the end, has ${percent(row.own)} after layer ${row.layer + 1}`,
+            },
+            bidiText(row.said),
             el("small", {}, percent(row.p)),
           ),
         );
@@ -211,15 +259,29 @@ export const lensStation = {
             ...rows.filter((row) => row.layer === layer).map(cell),
           ),
         );
-      const head = el("tr", {}, el("td", {}), ...steps.map((t) => el("th", { scope: "col" }, `step ${t + 1}`)));
+      const head = el(
+        "tr",
+        {},
+        el("td", {}),
+        ...steps.map((t) => el("th", { scope: "col" }, `step ${t + 1}`)),
+      );
       body.replaceChildren(
         el(
           "div",
-          { class: "pan", tabindex: "0", role: "group", "aria-label": "what each layer would say" },
+          {
+            class: "pan",
+            tabindex: "0",
+            role: "group",
+            "aria-label": "the prediction after each layer",
+          },
           el(
             "table",
             { class: "plain-table lens" },
-            el("caption", { class: "hidden" }, "the most likely token after each layer at each step"),
+            el(
+              "caption",
+              { class: "hidden" },
+              "the most likely token after each layer at each step",
+            ),
             el("thead", {}, head),
             el("tbody", {}, ...lines),
           ),
@@ -229,14 +291,17 @@ export const lensStation = {
       const found = mine.find((row) => row.id === trace.meta.steps[page.state.step].chosen);
       const at = found ? found.layer : n - 1;
       const told = found
-        ? `At step ${page.state.step + 1} \u201c${writtenAt(trace, page.state.step)}\u201d is on top from layer ${at + 1} on`
-        : `At step ${page.state.step + 1} no layer has \u201c${writtenAt(trace, page.state.step)}\u201d on top`;
+        ? `At step ${page.state.step + 1} \u201c${writtenAt(trace, page.state.step)}\u201d is ` +
+          `on top from layer ${at + 1} on`
+        : `At step ${page.state.step + 1} no layer has ` +
+          `\u201c${writtenAt(trace, page.state.step)}\u201d on top`;
       view.words.replaceChildren(
         el("code", { class: "number" }, `softmax(lens.${at}[${page.state.step}])`),
         el(
           "span",
           { class: "line" },
-          `${told}; its probability layer by layer: ${mine.map((row) => percent(row.own)).join(" \u2192 ")}`,
+          `${told}; its probability layer by layer: ` +
+            `${mine.map((row) => percent(row.own)).join(" \u2192 ")}`,
         ),
       );
     };

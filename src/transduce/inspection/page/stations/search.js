@@ -1,16 +1,16 @@
-// Station 11: the beam tree, and who would win with another length penalty.
-import { announce, clip, el, figure, piece, slider, svg, theme, widthOf } from "../draw.js";
+// Station 11: the beam tree, and the ranking under another length penalty.
+import { announce, clip, el, figure, bidiText, slider, svg, theme, widthOf } from "../draw.js";
 import { exact, lengthPenalty, percent, show } from "../math.js";
 import { joined } from "../names.js";
 
-/** The nodes from the root to this one. */
+/** The indices of the nodes from the root to this one. */
 function pathOf(tree, at) {
   const path = [];
   for (let i = at; i >= 0; i = tree[i].parent) path.unshift(i);
   return path;
 }
 
-/** The hypotheses that ended, best first for this alpha. */
+/** The finished hypotheses, best first under this length penalty. */
 export function rankEnded(tree, kind, alpha) {
   const ended = tree.map((node, at) => ({ node, at })).filter(({ node }) => node.state === "ended");
   const found = ended.map(({ node, at }) => {
@@ -59,7 +59,10 @@ export const beamStation = {
       ["kept", "kept, or ended"],
       ["pruned", "pruned: not among the best, given up"],
     ];
-    legend.append(...kinds.map(([style, words]) => el("span", { class: `line-kind ${style}` }, words)), el("span", {}, `The number beside a token: sum of log p \u00f7 ${formula}.`));
+    legend.append(
+      ...kinds.map(([style, words]) => el("span", { class: `line-kind ${style}` }, words)),
+      el("span", {}, `The number beside a token: sum of log p \u00f7 ${formula}.`),
+    );
     view.body.append(legend);
     const ranking = el("div", {});
     const instead = el("div", { class: "controls" });
@@ -69,7 +72,7 @@ export const beamStation = {
     view.tools({
       svg: () => root,
       rows: () => [
-        ["node", "parent", "step", "piece", "log_prob", "score", "normalised", "state"],
+        ["node", "parent", "step", "token", "log_prob", "score", "normalised", "state"],
         ...page.trace.meta.tree.map((n, i) => [
           i,
           n.parent,
@@ -99,7 +102,8 @@ export const beamStation = {
         (node) => node.score / lengthPenalty(kind, node.step + 1, alpha),
       );
       view.title(
-        `Beam tree: ${tree.length} candidates, ${tree.filter((node) => node.state === "kept").length} kept, ${ranked.length} ended`,
+        `Beam tree: ${tree.length} candidates, ` +
+          `${tree.filter((node) => node.state === "kept").length} kept, ${ranked.length} ended`,
       );
       const at = picked ?? ranked[0]?.at ?? 0;
       const node = tree[at];
@@ -108,30 +112,52 @@ export const beamStation = {
       view.words.replaceChildren(
         el(
           "code",
-          { class: "number", "data-tensor": "tree", "data-index": String(at), "data-value": String(node.score) },
+          {
+            class: "number",
+            "data-tensor": "tree",
+            "data-index": String(at),
+            "data-value": String(node.score),
+          },
           `tree[${at}].score = ${show(node.score)}`,
         ),
-        el("span", { class: "line" }, piece(path.map((i) => tree[i].piece).join(" ")), ` (${node.state})`),
         el(
           "span",
           { class: "line" },
-          `${exact(before)} + log p(${node.piece}) ${exact(node.log_prob)} (${percent(Math.exp(node.log_prob))}) = ${show(node.score)}; ${exact(node.score)} / ${formula} = ${exact(node.score)} / ${exact(lengthPenalty(kind, path.length, alpha))} = ${show(node.score / lengthPenalty(kind, path.length, alpha))}`,
+          bidiText(path.map((i) => tree[i].piece).join(" ")),
+          ` (${node.state})`,
+        ),
+        el(
+          "span",
+          { class: "line" },
+          `${exact(before)} + log p(${node.piece}) ${exact(node.log_prob)} ` +
+            `(${percent(Math.exp(node.log_prob))}) = ${show(node.score)}; ${exact(node.score)} ` +
+            `/ ${formula} = ${exact(node.score)} / ` +
+            `${exact(lengthPenalty(kind, path.length, alpha))} = ` +
+            `${show(node.score / lengthPenalty(kind, path.length, alpha))}`,
         ),
       );
       instead.replaceChildren(...forceButton(page, tree, picked));
       const first = rankEnded(tree, kind, meta.model.alpha)[0];
       const wins = ranked[0];
       const lengths = new Set(ranked.map(({ length }) => length));
+      const equalLengths =
+        lengths.size === 1
+          ? ` All ${ranked.length} have the same length, ${wins.length}, so no \u03b1 can change ` +
+            "their order."
+          : "";
       verdict.replaceChildren(
         ...(wins
           ? [
               "With \u03b1 = ",
               alpha.toFixed(2),
               " wins ",
-              piece(`\u201c${wins.text}\u201d`),
+              bidiText(`\u201c${wins.text}\u201d`),
               wins.at === first.at
-                ? `, the same as with the model\u2019s own \u03b1 = ${meta.model.alpha.toFixed(2)}.${lengths.size === 1 ? ` All ${ranked.length} have the same length, ${wins.length}, so no \u03b1 can change their order.` : ""}`
-                : `; with the model\u2019s own \u03b1 = ${meta.model.alpha.toFixed(2)} another wins.`,
+                ? ", the same as with the model\u2019s own \u03b1 = " +
+                  `${meta.model.alpha.toFixed(2)}.` +
+                  equalLengths
+                : `; with the model\u2019s own \u03b1 = ${meta.model.alpha.toFixed(2)} another ` +
+                  "wins.",
             ]
           : ["No hypothesis ended."]),
       );
@@ -142,7 +168,7 @@ export const beamStation = {
             "tr",
             { class: rank === 0 ? "strong" : null },
             el("td", {}, `${rank + 1}.`),
-            el("td", { class: "sentence" }, piece(found.text || "(nothing)")),
+            el("td", { class: "sentence" }, bidiText(found.text || "(nothing)")),
             el("td", { "data-value": found.score }, show(found.score)),
             el("td", {}, String(found.length)),
             el("td", { "data-value": found.normalised }, show(found.normalised)),
@@ -151,7 +177,9 @@ export const beamStation = {
       const head = el(
         "tr",
         {},
-        ...["rank", "sentence", "sum of log p", "length", "normalised"].map((text) => el("th", { scope: "col" }, text)),
+        ...["rank", "sentence", "sum of log p", "length", "normalised"].map(
+          (text) => el("th", { scope: "col" }, text),
+        ),
       );
       ranking.replaceChildren(
         el(
@@ -172,14 +200,16 @@ export const beamStation = {
 };
 
 /**
- * Where there is a model: what if it had gone on from here? Only for a candidate whose beginning is
- * that of the sentence.
+ * A button that forces the chosen candidate, if the page can compute new traces. Only for a
+ * candidate that continues the written sentence.
  */
 function forceButton(page, tree, picked) {
   if (!page.ask || picked === null || tree[picked].piece === "[EOS]") return [];
   const { meta } = page.trace;
   const { step, id } = tree[picked];
-  const isOnPath = pathOf(tree, tree[picked].parent).every((at, t) => tree[at].id === meta.steps[t].chosen);
+  const isOnPath = pathOf(tree, tree[picked].parent).every(
+    (at, t) => tree[at].id === meta.steps[t].chosen,
+  );
   if (!isOnPath || meta.steps[step]?.chosen === id) return [];
   const act = async () => {
     try {
@@ -189,7 +219,11 @@ function forceButton(page, tree, picked) {
       announce(error.message);
     }
   };
-  const words = ["What if it had written ", piece(`\u201c${tree[picked].piece}\u201d`), ` at step ${step + 1}?`];
+  const words = [
+    "What if it had written ",
+    bidiText(`\u201c${tree[picked].piece}\u201d`),
+    ` at step ${step + 1}?`,
+  ];
   return [el("button", { type: "button", click: act }, ...words)];
 }
 
@@ -205,7 +239,8 @@ function drawTree(box, tree, winner, picked, act, step, scoreOf) {
   const widthsOf = groups.map(
     (members) => Math.min(Math.max(...members.map((at) => widthOf(tree[at].piece, 600))), 150) + 70,
   );
-  const spare = ((box.clientWidth || 600) - 74 - widthsOf.reduce((a, b) => a + b, 0)) / groups.length;
+  const spare = ((box.clientWidth || 600) - 74 - widthsOf.reduce((a, b) => a + b, 0)) /
+    groups.length;
   const gap = Math.min(Math.max(spare, 26), 110);
   let x = 74;
   let rows = 0;
@@ -217,7 +252,11 @@ function drawTree(box, tree, winner, picked, act, step, scoreOf) {
   const width = Math.max(x - gap, 300);
   const height = 27 * rows + 26;
   const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
-  const text = { "font-size": 14, "font-family": "system-ui, sans-serif", "dominant-baseline": "central" };
+  const text = {
+    "font-size": 14,
+    "font-family": "system-ui, sans-serif",
+    "dominant-baseline": "central",
+  };
   root.append(svg("text", { ...text, x: 6, y: 24, fill: colors.quiet }, "[SOS]"));
   const wide = (at) => Math.min(widthOf(tree[at].piece, winner.has(at) ? 600 : 400), 150);
   tree.forEach((node, at) => {
@@ -232,7 +271,12 @@ function drawTree(box, tree, winner, picked, act, step, scoreOf) {
       "stroke-width": isWinner ? 3 : 1.2,
       "stroke-dasharray": node.state === "pruned" ? "3 3" : "none",
     };
-    root.append(svg("path", { d: `M ${x0} ${y0} C ${middle} ${y0}, ${middle} ${y1}, ${x1 - 8} ${y1}`, ...style }));
+    root.append(
+      svg(
+        "path",
+        { d: `M ${x0} ${y0} C ${middle} ${y0}, ${middle} ${y1}, ${x1 - 8} ${y1}`, ...style },
+      ),
+    );
   });
   tree.forEach((node, at) => {
     const [px, py] = places.get(at);
@@ -241,9 +285,13 @@ function drawTree(box, tree, winner, picked, act, step, scoreOf) {
     const before = tree[node.parent]?.score ?? 0;
     const told = [
       `step ${node.step + 1}: ${node.piece}, ${percent(Math.exp(node.log_prob))}, ${node.state}`,
-      `${exact(before)} + log p ${exact(node.log_prob)} = ${show(node.score)}; after the length penalty ${show(scoreOf(node))}`,
+      `${exact(before)} + log p ${exact(node.log_prob)} = ${show(node.score)}; after the length ` +
+        `penalty ${show(scoreOf(node))}`,
     ];
-    const group = svg("g", { class: "node", "data-node": at, "data-how": told.join("\n"), click: () => act(at) });
+    const group = svg(
+      "g",
+      { class: "node", "data-node": at, "data-how": told.join("\n"), click: () => act(at) },
+    );
     const w = wide(at) + 60;
     group.append(
       svg("rect", {
@@ -257,7 +305,11 @@ function drawTree(box, tree, winner, picked, act, step, scoreOf) {
       }),
     );
     group.append(
-      svg("text", { ...text, x: px, y: py, fill: color, "font-weight": isWinner ? 600 : 400 }, clip(node.piece, 150)),
+      svg(
+        "text",
+        { ...text, x: px, y: py, fill: color, "font-weight": isWinner ? 600 : 400 },
+        clip(node.piece, 150),
+      ),
     );
     group.append(
       svg(
@@ -268,14 +320,14 @@ function drawTree(box, tree, winner, picked, act, step, scoreOf) {
     );
     root.append(group);
   });
-  // The tree is one thing to Tab to: the arrow keys walk from candidate to candidate.
+  // The tree is one tab stop: the arrow keys move from candidate to candidate.
   const frame = el(
     "div",
     {
       class: "pan tree",
       tabindex: "0",
       role: "group",
-      "aria-label": "beam tree; arrow keys walk through the candidates",
+      "aria-label": "beam tree; arrow keys move between the candidates",
     },
     root,
   );

@@ -1,11 +1,11 @@
 // Stations 2 and 3: embedding and position; query, key and value.
-import { HeatMap, choice, columns, el, figure, piece } from "../draw.js";
+import { HeatMap, choice, columns, el, figure, bidiText } from "../draw.js";
 import { termed } from "../glossary.js";
-import { dotOf, exact, meanOf, reachOf, result, rowOf, show } from "../math.js";
+import { dotOf, exact, meanOf, maxAbsOf, result, rowOf, show } from "../math.js";
 import { labelsOf, placesOf } from "../names.js";
 import { headPicker } from "./attention.js";
 
-/** Several vectors of one length below each other. */
+/** Stack vectors of equal length as the rows of a matrix. */
 function stacked(rows) {
   const data = new Float32Array(rows.length * rows[0].length);
   rows.forEach((row, i) => data.set(row, i * row.length));
@@ -24,7 +24,8 @@ export const embeddingStation = {
       : [["tgt", "text"]];
     let side = sides[0][0];
     let token = 0;
-    const piecesOf = () => (side === "src" ? page.trace.meta.source : page.trace.meta.target).pieces;
+    const piecesOf = () =>
+      (side === "src" ? page.trace.meta.source : page.trace.meta.target).pieces;
     const controls = el("div", { class: "controls" });
     const near = el("p", {});
     box.append(controls);
@@ -36,13 +37,16 @@ export const embeddingStation = {
     curve.body.append(drawing);
     let root = null;
     let likeness = [];
-    curve.tools({ svg: () => root, rows: () => [["distance", "mean dot product"], ...likeness.map((x, i) => [i, x])] });
+    curve.tools({
+      svg: () => root,
+      rows: () => [["distance", "mean dot product"], ...likeness.map((x, i) => [i, x])],
+    });
     const update = () => {
       const { trace } = page;
       const pieces = piecesOf();
       token = Math.min(token, pieces.length - 1);
       const which = choice(
-        "piece",
+        "token",
         pieces.map((text, i) => [String(i), `${i}: ${text}`]),
         String(token),
         (value) => {
@@ -64,7 +68,9 @@ export const embeddingStation = {
       const labels = ["embedding", "+ position", "= sum"];
       const hasPositions = trace.ran("positions");
       strips.draw({
-        title: `\u201c${pieces[token]}\u201d at position ${token}: its embedding times \u221ad_model, ${trace.meta.model.d_model} numbers${page.diffNote(names[0])}`,
+        title:
+          `\u201c${pieces[token]}\u201d at position ${token}: its embedding times ` +
+          `\u221ad_model, ${trace.meta.model.d_model} numbers${page.diffNote(names[0])}`,
         rows: labels,
         cols: null,
         ramp: "signed",
@@ -73,9 +79,12 @@ export const embeddingStation = {
         explain: (i, j) => {
           const [e, p, x] = names.map((name) => rowOf(trace.get(name), token)[j]);
           const lines = [
-            `the table holds ${exact(e / Math.sqrt(trace.meta.model.d_model))} for this token; times \u221a${trace.meta.model.d_model} = ${exact(Math.sqrt(trace.meta.model.d_model))} that is ${show(e)}`,
+            `the table holds ${exact(e / Math.sqrt(trace.meta.model.d_model))} for this token; ` +
+              `times \u221a${trace.meta.model.d_model} = ` +
+              `${exact(Math.sqrt(trace.meta.model.d_model))} that is ${show(e)}`,
             trace.meta.model.positions === "sinusoidal" && hasPositions
-              ? `${j % 2 ? "cos" : "sin"}(${token} / 10000^(${j - (j % 2)}/${trace.meta.model.d_model})) = ${show(p)}`
+              ? `${j % 2 ? "cos" : "sin"}(${token} / ` +
+                `10000^(${j - (j % 2)}/${trace.meta.model.d_model})) = ${show(p)}`
               : hasPositions
                 ? `learned for position ${token}: ${show(p)}`
                 : "without positions",
@@ -95,14 +104,18 @@ export const embeddingStation = {
         ...(neighbours
           ? [
               ...termed("Its nearest neighbours in the table, by cosine: "),
-              ...neighbours.flatMap(([text, cosine], i) => [i ? ", " : "", piece(text), ` ${cosine.toFixed(2)}`]),
+              ...neighbours.flatMap(
+                ([text, cosine], i) => [i ? ", " : "", bidiText(text), ` ${cosine.toFixed(2)}`],
+              ),
               ".",
             ]
           : []),
       );
       const position = page.tensor(`${side}.pos`);
       all.draw({
-        title: `Positions 0 to ${pieces.length - 1}: the same for every sentence${page.diffNote(`${side}.pos`)}`,
+        title:
+          `Positions 0 to ${pieces.length - 1}: the same for every ` +
+          `sentence${page.diffNote(`${side}.pos`)}`,
         rows: pieces.map((text, i) => `${i}: ${text}`),
         cols: null,
         ramp: "signed",
@@ -117,7 +130,8 @@ export const embeddingStation = {
           const value = rowOf(trace.get(`${side}.pos`), i)[j];
           const line =
             trace.meta.model.positions === "sinusoidal" && hasPositions
-              ? `${j % 2 ? "cos" : "sin"}(${i} / 10000^(${j - (j % 2)}/${trace.meta.model.d_model}))`
+              ? `${j % 2 ? "cos" : "sin"}(${i} / ` +
+                `10000^(${j - (j % 2)}/${trace.meta.model.d_model}))`
               : hasPositions
                 ? "learned"
                 : "this branch runs without positions";
@@ -133,12 +147,16 @@ export const embeddingStation = {
       const pos = trace.get(`${side}.pos`);
       const n = pos.shape[0];
       likeness = Array.from({ length: n }, (_, far) =>
-        meanOf(Array.from({ length: n - far }, (_, i) => dotOf(rowOf(pos, i), rowOf(pos, i + far)))),
+        meanOf(
+          Array.from({ length: n - far }, (_, i) => dotOf(rowOf(pos, i), rowOf(pos, i + far))),
+        ),
       );
       root = columns(drawing, {
         values: likeness,
         label: `dot products by distance: ${likeness.map(show).join(", ")}`,
-        explain: (i) => `distance ${i}: ${show(likeness[i])}\nthe mean of the dot products of all pairs of positions that are ${i} apart`,
+        explain: (i) =>
+          `distance ${i}: ${show(likeness[i])}\nthe mean of the dot products of all pairs of ` +
+          `positions that are ${i} apart`,
         names: ["distance", "mean dot product"],
       });
       curve.words.replaceChildren(
@@ -155,7 +173,8 @@ export const embeddingStation = {
           "span",
           { class: "line" },
           trace.meta.model.positions === "sinusoidal"
-            ? "With sines it depends on the distance alone, so a head can learn \u201cthe one before\u201d."
+            ? "With sines it depends on the distance alone, so a head can learn \u201cthe one " +
+              "before\u201d."
             : "These positions were learned.",
         ),
       );
@@ -206,21 +225,26 @@ export const qkvStation = {
       const k = rowOf(trace.get(`${place}.k`), head, key);
       const v = rowOf(trace.get(`${place}.v`), head, key);
       products = Float32Array.from(q, (x, i) => x * k[i]);
-      const reach = Math.max(reachOf(q), reachOf(k));
+      const reach = Math.max(maxAbsOf(q), maxAbsOf(k));
       strips.draw({
-        title: `Query of \u201c${rows[query]}\u201d, key of \u201c${cols[key]}\u201d, and their products: ${q.length} numbers each`,
+        title:
+          `Query of \u201c${rows[query]}\u201d, key of \u201c${cols[key]}\u201d, and their ` +
+          `products: ${q.length} numbers each`,
         rows: ["q", "k", "q \u00d7 k"],
         cols: null,
         ramp: "signed",
         tall: 34,
         most: 40,
         data: stacked([q, k, products]),
-        reach: [reach, reach, reachOf(products)],
+        reach: [reach, reach, maxAbsOf(products)],
         explain: (i, c) => ({
           name: `${place}.${i === 1 ? "k" : "q"}`,
           index: [head, i === 1 ? key : query, c],
           value: (i === 1 ? k : q)[c],
-          lines: [`q \u00d7 k at dimension ${c}: ${exact(q[c])} \u00d7 ${exact(k[c])} = ${show(products[c])}`],
+          lines: [
+            `q \u00d7 k at dimension ${c}: ${exact(q[c])} \u00d7 ${exact(k[c])} = ` +
+              `${show(products[c])}`,
+          ],
           say: `dimension ${c}: ${show(q[c])} times ${show(k[c])} is ${show(products[c])}`,
         }),
       });
@@ -229,7 +253,8 @@ export const qkvStation = {
         values: [...products],
         running: true,
         label: `${products.length} products with the sum ${show(raw)}`,
-        explain: (i) => `dimension ${i}: ${exact(q[i])} \u00d7 ${exact(k[i])} = ${show(products[i])}`,
+        explain: (i) =>
+          `dimension ${i}: ${exact(q[i])} \u00d7 ${exact(k[i])} = ${show(products[i])}`,
         names: ["dimension", "product (blue: above 0, orange: below)"],
       });
       const d = Math.sqrt(q.length);
@@ -247,12 +272,14 @@ export const qkvStation = {
         el(
           "span",
           { class: "line" },
-          `${q.length} products add up to ${result(dotOf(q, k), raw)}; the dashed line is the running total.`,
+          `${q.length} products add up to ${result(dotOf(q, k), raw)}; the dashed line is the ` +
+            "running total.",
         ),
         el(
           "span",
           { class: "line" },
-          `${exact(raw)} / \u221a${q.length} = ${exact(raw)} / ${exact(d)} = ${show(raw / d)}. The next station makes a weight of it.`,
+          `${exact(raw)} / \u221a${q.length} = ${exact(raw)} / ${exact(d)} = ${show(raw / d)}. ` +
+            "The next station makes a weight of it.",
         ),
       );
       values.draw({
@@ -268,7 +295,8 @@ export const qkvStation = {
           index: [head, key, c],
           value: v[c],
           lines: [
-            `\u201c${rows[query]}\u201d takes ${show(rowOf(trace.get(`${place}.weights`), head, query)[key])} of it`,
+            `\u201c${rows[query]}\u201d takes ` +
+              `${show(rowOf(trace.get(`${place}.weights`), head, query)[key])} of it`,
           ],
           say: `dimension ${c}: ${show(v[c])}`,
         }),
