@@ -1,4 +1,4 @@
-"""The verdicts of experiments that train: every one of them follows from the numbers, and changes with the cause."""
+"""The verdicts of experiments that train: each follows from the numbers and needs its cause."""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -10,7 +10,7 @@ from transduce.claims import claims
 from transduce.claims.claim import IN_PART, INCONCLUSIVE, REFUTED, SHOWN, Result
 from transduce.claims.lab import Evaluation, Lab
 
-UNTRAINED = 0.02  # of the steps: models that have learnt nothing yet
+UNTRAINED = 0.02  # share of the steps after which models have learned nothing yet
 TRAINED = [name for name, claim in claims().items() if not claim.is_fast]
 
 
@@ -28,19 +28,19 @@ def lab() -> Lab:
     "name",
     ["positions", "heads", "key_size", "depth_width", "regularisation", "warmup", "residuals"],
 )
-def test_models_that_have_learnt_nothing_show_nothing(name: str, untrained: Lab) -> None:
+def test_comparisons_of_untrained_models_are_inconclusive(name: str, untrained: Lab) -> None:
     result = claims()[name].run(untrained, seeds=(1,))
     assert result.verdict == INCONCLUSIVE
     assert all(len(row) == len(result.headers) for row in result.rows)
 
 
-def test_one_letter_cannot_tell_an_lstm_from_a_transformer_that_learnt_nothing(
+def test_an_untrained_lstm_and_transformer_are_inconclusive(
     untrained: Lab,
 ) -> None:
     assert claims()["recall"].run(untrained, lengths=(2, 3)).verdict == INCONCLUSIVE
 
 
-def test_heads_that_learnt_nothing_do_not_resolve_anything(untrained: Lab) -> None:
+def test_untrained_heads_are_inconclusive(untrained: Lab) -> None:
     assert claims()["resolution"].run(untrained).verdict == INCONCLUSIVE
 
 
@@ -53,7 +53,7 @@ def test_a_beam_of_one_finds_nothing_better(untrained: Lab) -> None:
     ("gained", "lost", "verdict"),
     [(5, 0, SHOWN), (4, 0, IN_PART), (8, 2, IN_PART), (9, 2, SHOWN), (0, 5, IN_PART)],
 )
-def test_a_beam_helps_in_full_if_a_coin_would_not_gain_as_much(
+def test_beam_search_is_shown_in_full_only_if_the_sign_test_is_significant(
     gained: int, lost: int, verdict: str, untrained: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exact = {1: [False] * gained + [True] * lost, 8: [True] * gained + [False] * lost}
@@ -76,7 +76,7 @@ def test_a_beam_helps_in_full_if_a_coin_would_not_gain_as_much(
         (0.5, 0.1, 0.1, INCONCLUSIVE),
     ],
 )
-def test_what_more_training_brings_back_was_not_lost(
+def test_recall_is_shown_in_full_only_if_more_training_does_not_help(
     near: float,
     far: float,
     far_in_the_end: float,
@@ -94,7 +94,7 @@ def test_what_more_training_brings_back_was_not_lost(
     assert claims()["recall"].run(lab, lengths=(2, 16)).verdict == verdict
 
 
-def test_where_the_control_has_not_learnt_the_rate_may_be_the_trouble(
+def test_a_control_that_has_not_learned_is_reported(
     untrained: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warmup = import_module("transduce.claims.warmup")
@@ -115,7 +115,7 @@ def test_where_the_control_has_not_learnt_the_rate_may_be_the_trouble(
     )
 
 
-def test_averages_of_models_that_are_all_alike_are_no_better() -> None:
+def test_without_averaging_the_claim_is_inconclusive() -> None:
     lab = Lab(effort=0.25)
     assert claims()["averaging"].run(lab, seeds=(1,), averaged=False).verdict == INCONCLUSIVE
 
@@ -127,7 +127,11 @@ def feed(
     losses: Sequence[Sequence[float]],
     **exact: Sequence[float],
 ) -> Result:
-    """Run an experiment whose models have these losses (a row each variant, a number each seed), whatever they were trained to."""
+    """Run an experiment with these losses in place of training.
+
+    `losses` has a row for each variant and a number for each seed. `exact` are the shares of exact
+    sentences of some variants, by name.
+    """
 
     def train_each(
         lab: Lab, variants: Mapping[str, Any], seeds: Sequence[int], **common: Any
@@ -205,7 +209,7 @@ def test_dropout_and_smoothing_are_judged_apart(lab: Lab, monkeypatch: pytest.Mo
     )
 
 
-SLOW: dict[str, tuple[dict[str, Any], str]] = {  # the cause taken away, and the verdict
+SLOW: dict[str, tuple[dict[str, Any], str]] = {  # arguments that remove the cause, and the verdict
     "resolution": ({"offsets": (1,)}, REFUTED),
     "positions": ({"sinusoidal": False, "seeds": (1, 2)}, REFUTED),
     "key_size": ({"sizes": (8,), "seeds": (1, 2)}, INCONCLUSIVE),
@@ -226,7 +230,7 @@ def test_at_a_low_rate_a_warm_up_is_not_needed(lab: Lab) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", SLOW)
-def test_with_its_cause_taken_away_a_trained_claim_is_not_shown(name: str, lab: Lab) -> None:
+def test_without_its_cause_a_trained_claim_is_not_shown(name: str, lab: Lab) -> None:
     cause, verdict = SLOW[name]
     result = claims()[name].run(lab, **cause)
     assert result.verdict == verdict, f"{result.says} {result.control}"

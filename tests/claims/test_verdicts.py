@@ -1,4 +1,4 @@
-"""Every verdict can change: with its cause taken away, or its control, an experiment says something else."""
+"""Every verdict can change: without its cause or its control an experiment gives another."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from transduce.claims import claims
 from transduce.claims.claim import IN_PART, INCONCLUSIVE, REFUTED, SHOWN, VERDICTS
 from transduce.claims.lab import Lab, is_clearly_lower
 
-# The arguments that make an experiment small, and what it says as it is and with a cause or a control taken away.
+# Arguments that make an experiment small; then the verdict as it is, and without cause or control.
 FLIPS: dict[str, tuple[dict[str, Any], list[tuple[dict[str, Any], str]]]] = {
     "permutation": (
         {"n_sentences": 3},
@@ -93,7 +93,7 @@ def test_a_verdict_changes_with_its_cause_and_with_its_control(name: str, lab: L
             assert {len(series.values) for series in plot.series} == {len(plot.labels)}
 
 
-def test_a_difference_is_what_every_seed_shows() -> None:
+def test_a_difference_is_clear_if_every_seed_shows_it() -> None:
     assert is_clearly_lower([1.0, 2.0], [2.5, 3.0])
     assert not is_clearly_lower([1.0, 2.6], [2.5, 3.0])
     assert not is_clearly_lower([1.0], [1.0])

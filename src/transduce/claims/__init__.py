@@ -1,6 +1,6 @@
-"""What the paper and texts about it claim, each as an experiment with a control and a verdict.
+"""The claims of the paper and of texts about it, each tested by an experiment with a control.
 
-One module per claim: its `run(lab, ...)` measures and returns a `Result`. The words are in
+One module per claim: its `run(lab, ...)` measures and returns a `Result`. The texts are in
 claims.toml. To add a claim, write both under the same name.
 
 An experiment takes its cause as an argument (`mask=False`), so that a test can remove the cause and
@@ -16,7 +16,7 @@ from transduce.claims.claim import Claim
 SOURCES = (
     "Texts that explain the paper: T1 a journal-club note; T2 a long walk-through with training "
     "and inference; T3 a study log on the Illustrated Transformer; T4 an introduction, part 2; "
-    "T5 a plain-words breakdown."
+    "T5 an explanation in plain words."
 )
 
 

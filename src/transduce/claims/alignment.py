@@ -1,11 +1,12 @@
-"""Cross-attention aligns: the word being written attends to the word it translates."""
+"""Cross-attention aligns words: the word being written attends to the word it translates."""
 
 from transduce.claims.claim import Result, bars, conclude, judge
 from transduce.claims.lab import Lab, grammar_pairs, mean, record_each
 from transduce.data.batch import encode_pairs
 from transduce.decode.alignment import alignment_layer, word_indices
 
-GOOD, BETTER = 0.8, 0.1  # share of words, and how much above a guess by place
+GOOD = 0.8  # share of words that a head must align correctly
+BETTER = 0.1  # and by how much more than a guess by position
 
 
 def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
@@ -27,7 +28,7 @@ def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
             if (t and target[t - 1] == j) or j not in {to for _, to in gold}:
                 continue  # only a word's first token, and only words that translate one
             guess = round(j * source[-1] / max(1, target[-1]))
-            hits.setdefault("the same place (control)", []).append((guess, j) in gold)
+            hits.setdefault("the same position (control)", []).append((guess, j) in gold)
             for at in (name for name in found if name.endswith(".cross.weights")):
                 for head, weights in enumerate([*found[at], found[at].mean(dim=0)]):
                     i = int(weights[min(t + shift, len(weights) - 1), :-1].argmax())
@@ -36,7 +37,7 @@ def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
                         (source[i], j) in gold
                     )
     marks = {name: mean([float(hit) for hit in found]) for name, found in hits.items()}
-    control = marks.pop("the same place (control)")
+    control = marks.pop("the same position (control)")
     aligns = f"layer {alignment_layer(translator.model.config.n_layers) + 1}, heads averaged"
     chosen = marks[aligns]
     best = max(marks, key=marks.__getitem__)
@@ -47,19 +48,17 @@ def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
     ]
     return conclude(
         judge(control < 1 - BETTER, chosen > enough, marks[best] > enough),
-        f"In the layer whose weights this program takes as alignment ({aligns}) the most attended "
-        "source word is the "
-        f"right one for {chosen:.0%} of {len(hits[best])} target words; the best, {best}, has "
-        f"{marks[best]:.0%}, the "
-        f"worst, {min(marks, key=marks.__getitem__)}, {min(marks.values()):.0%}. Not every head "
-        "aligns.",
-        f"Guessing the word at the same place of the sentence is right for {control:.0%}.",
-        ("looked at most", "right source word"),
-        [*marks.items(), ("the word at the same place (control)", control)],
+        f"In the layer that this program uses for alignment ({aligns}) the most attended source "
+        f"word is the correct one for {chosen:.0%} of {len(hits[best])} target words; the best, "
+        f"{best}, has {marks[best]:.0%}, the worst, {min(marks, key=marks.__getitem__)}, "
+        f"{min(marks.values()):.0%}. Not every head aligns.",
+        f"Guessing the word at the same position of the sentence is correct for {control:.0%}.",
+        ("most attended by", "correct source word"),
+        [*marks.items(), ("the word at the same position (control)", control)],
         bars(
-            "Share of target words whose right source word is found (layer.head; m: heads "
-            "averaged; place: control)",
-            [*short, "place"],
+            "Share of target words whose correct source word is found (layer.head; m: heads "
+            "averaged; position: control)",
+            [*short, "position"],
             {"": [*marks.values(), control]},
         ),
     )

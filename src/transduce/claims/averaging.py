@@ -22,33 +22,30 @@ def run(lab: Lab, *, averaged: bool = True, seeds: tuple[int, ...] = SEEDS) -> R
     model = copy.deepcopy(trained[0].translator.model)
 
     def loss(*weights: dict[str, Tensor]) -> float:
-        # Not strict: a shared matrix is there once.
+        # Not strict, because the weights contain a shared matrix only once.
         model.load_state_dict(average(weights) if averaged else weights[-1], strict=False)
         return evaluate(model, held_out_set()).loss
 
     singles = [[loss(weights) for weights in each.checkpoints[-LAST:]] for each in trained]
     together = [loss(*each.checkpoints[-LAST:]) for each in trained]
     mixed = loss(*(each.checkpoints[-1] for each in trained))
-    beats_mean = sum(whole < mean(each) for whole, each in zip(together, singles, strict=True))
-    beats_last = sum(whole < each[-1] for whole, each in zip(together, singles, strict=True))
+    beats_mean = sum(merged < mean(each) for merged, each in zip(together, singles, strict=True))
+    beats_last = sum(merged < each[-1] for merged, each in zip(together, singles, strict=True))
     means = [mean(each) for each in singles]
     rows = [
-        (f"seed {seed}", *each, whole)
-        for seed, each, whole in zip(seeds, singles, together, strict=True)
+        (f"seed {seed}", *each, merged)
+        for seed, each, merged in zip(seeds, singles, together, strict=True)
     ]
     losses = {"mean loss of the five": means, "loss of their averaged weights": together}
     return conclude(
         judge(mixed > 2 * mean(together), beats_mean == len(seeds), beats_last == len(seeds)),
-        f"The averaged weights of the last {LAST} checkpoints are better than the last one in "
-        f"{beats_last} of "
-        f"{len(seeds)} trainings and better than the mean loss of the {LAST} in {beats_mean}: "
-        f"{mean(together):.3f} "
-        f"against {mean([each[-1] for each in singles]):.3f} and {mean(means):.3f}; the best "
-        "single one has "
-        f"{mean([min(each) for each in singles]):.3f} on average.",
-        f"Averaging models of different trainings gives {mixed:.2f}: averaging by itself does no "
-        "good, "
-        "checkpoints of one training lie close together.",
+        f"The averaged weights of the last {LAST} checkpoints have a lower loss than the last one "
+        f"in {beats_last} of {len(seeds)} trainings, and lower than the mean of the {LAST} in "
+        f"{beats_mean}: {mean(together):.3f} against "
+        f"{mean([each[-1] for each in singles]):.3f} and {mean(means):.3f}; the best single "
+        f"checkpoint has {mean([min(each) for each in singles]):.3f} on average.",
+        f"Averaging models of different trainings gives {mixed:.2f}: averaging by itself does not "
+        "help; it needs checkpoints of one training, which are close together.",
         ("training", *(f"checkpoint {i + 1}" for i in range(LAST)), "their averaged weights"),
         [*rows, ("different seeds (control)", *[""] * LAST, mixed)],
         bars("Loss on unseen sentences", [f"seed {seed}" for seed in seeds], losses),

@@ -18,23 +18,19 @@ def run(lab: Lab, *, widths: tuple[int, ...] = WIDTHS, n_sentences: int = 150) -
 
     Examines a half-trained small model, which is unsure, and a finished one.
     """
-    young = lab.train(recipe=HALF_TRAINED).translator
-    students = {
-        "half-trained small model": (
-            young,
-            list(toy.sentences(n_sentences, TEST_SEED, "held-out")),
-        ),
+    toy_pairs = list(toy.sentences(n_sentences, TEST_SEED, "held-out"))
+    models = {
+        "half-trained small model": (lab.train(recipe=HALF_TRAINED).translator, toy_pairs),
         "finished model": (lab.grammar_translator, grammar_pairs(n_sentences)),
     }
     found = {
-        name: [search_with(*student, width) for width in widths]
-        for name, student in students.items()
+        name: [search_with(translator, pairs, width) for width in widths]
+        for name, (translator, pairs) in models.items()
     }
-    greedy, wide = (found["half-trained small model"][i][3] for i in (0, -1))
-    gained, lost = (
-        sum(a and not b for a, b in zip(*both, strict=True))
-        for both in ((wide, greedy), (greedy, wide))
-    )
+    first, last = found["half-trained small model"][0], found["half-trained small model"][-1]
+    greedy, wide = first[3], last[3]
+    gained = sum(b and not a for a, b in zip(greedy, wide, strict=True))
+    lost = sum(a and not b for a, b in zip(greedy, wide, strict=True))
     rows = [
         (f"{name}, beam {width}", *row[:3])
         for name, results in found.items()
@@ -44,36 +40,31 @@ def run(lab: Lab, *, widths: tuple[int, ...] = WIDTHS, n_sentences: int = 150) -
         "Share of sentences scored higher than greedy, by beam": 0,
         "Share of exact translations, by beam": 2,
     }
-    first, last = found["half-trained small model"][0], found["half-trained small model"][-1]
-    finds, helps = (
-        max(row[0] for row in found["half-trained small model"]) > 0.02,
-        sign_test(gained, lost) < SIGNIFICANCE_LEVEL,
-    )
+    finds_higher_scores = max(row[0] for row in found["half-trained small model"]) > 0.02
+    helps = sign_test(gained, lost) < SIGNIFICANCE_LEVEL
+    finished = found["finished model"]
     return conclude(
-        judge(first[0] == 0, finds, helps),  # beam 1 must be greedy search itself
-        f"For a half-trained model beam {widths[-1]} finds a translation the model itself scores "
-        "higher than the "
-        f"greedy one in {last[0]:.0%} of sentences: errors of the search, not of the model. Exact "
-        "translations go from "
-        f"{first[2]:.1%} to {last[2]:.1%}, {gained} sentences gained and {lost} lost: "
-        f"{'clearly more' if helps else 'not clearly more'}. With the finished model there is next "
-        "to nothing to gain: a "
-        f"higher score in {found['finished model'][-1][0]:.0%}, exact "
-        f"{', '.join(f'{row[2]:.1%}' for row in found['finished model'])} with beams of "
+        judge(first[0] == 0, finds_higher_scores, helps),  # beam 1 must be greedy search itself
+        f"For a half-trained model beam {widths[-1]} finds a translation that the model itself "
+        f"scores higher than the greedy one in {last[0]:.0%} of sentences: errors of the search, "
+        f"not of the model. Exact translations go from {first[2]:.1%} to {last[2]:.1%}, "
+        f"{gained} sentences gained and {lost} lost: "
+        f"{'clearly more' if helps else 'not clearly more'}. With the finished model there is "
+        f"almost nothing to gain: a higher score in {finished[-1][0]:.0%}, exact translations "
+        f"{', '.join(f'{row[2]:.1%}' for row in finished)} with beams of "
         f"{', '.join(map(str, widths))}.",
-        f"Beam 1 is greedy search: it finds something better in {first[0]:.0%}. In {last[1]:.0%} "
-        "of sentences the "
-        "right translation scores lower than what was found: errors of the model, which no search "
-        "repairs.",
-        ("search", "scored higher than greedy", "right one scored lower", "exact"),
+        f"Beam 1 is greedy search: it finds a higher score in {first[0]:.0%}. In {last[1]:.0%} of "
+        "sentences the correct translation scores lower than the one found: errors of the model, "
+        "which no search can repair.",
+        ("search", "scored higher than greedy", "correct one scored lower", "exact"),
         rows,
         *[
             bars(
                 title,
                 widths,
-                {name: [row[:3][place] for row in results] for name, results in found.items()},
+                {name: [row[:3][column] for row in results] for name, results in found.items()},
             )
-            for title, place in titles.items()
+            for title, column in titles.items()
         ],
     )
 
@@ -96,6 +87,6 @@ def search_with(
 
 
 def sign_test(gained: int, lost: int) -> float:
-    """Return the probability that a fair coin gives at least this many gains."""
+    """Return the p-value of the one-sided sign test: that a fair coin gives as many gains."""
     n = gained + lost
     return sum(math.comb(n, k) for k in range(gained, n + 1)) / 2**n

@@ -1,4 +1,4 @@
-"""The mask of the decoder leaks nothing: no position depends on a later one."""
+"""The causal mask leaks nothing: no position of the decoder depends on a later one."""
 
 import torch
 from torch import Tensor
@@ -10,40 +10,44 @@ from transduce.model import Transformer
 from transduce.model.weights import shared_copy
 
 LENGTH = 12
-SEEN = 1e-3  # what the control must see at least
+MIN_LEAK = 1e-3  # a control without mask must leak at least this much
 
 
 def run(lab: Lab, *, mask: bool = True, control_mask: bool = False) -> Result:
-    """Exchange each target token in turn; compare the logits before it, and the gradient."""
-    (change, gradient, by_place), (control_change, control_gradient, control_by_place) = (
-        measure_leaks(lab.translator.model, has_mask) for has_mask in (mask, control_mask)
+    """Replace each target token in turn; measure the change of earlier logits, and gradients."""
+    change, gradient, by_position = measure_leaks(lab.translator.model, mask)
+    control_change, control_gradient, control_by_position = measure_leaks(
+        lab.translator.model, control_mask
     )
-    title = "Largest change of earlier logits, by the place that was exchanged"
     return conclude(
-        judge(min(control_change, control_gradient) > SEEN, change == gradient == 0),
-        f"Another token at any of {LENGTH - 1} places changes the logits before it by {change:.2g}"
-        f"{', bit for bit nothing' if change == 0 else ''}, and the gradient from an earlier "
-        f"answer to it is {gradient:.2g}.",
-        f"Without the mask the same change is seen: {control_change:.2g} in the logits, gradient "
-        f"{control_gradient:.2g}.",
+        judge(min(control_change, control_gradient) > MIN_LEAK, change == gradient == 0),
+        f"Another token at any of {LENGTH - 1} positions changes the logits before it by "
+        f"{change:.2g}{', exactly nothing' if change == 0 else ''}, and the gradient from an "
+        f"earlier output to it is {gradient:.2g}.",
+        f"Without the mask the same change is visible: {control_change:.2g} in the logits, "
+        f"gradient {control_gradient:.2g}.",
         (
             "decoder",
             "largest change of an earlier logit",
-            "largest gradient from an earlier answer",
+            "largest gradient from an earlier output",
         ),
         [
             ("with the mask", change, gradient),
             ("without it (control)", control_change, control_gradient),
         ],
-        bars(title, range(1, LENGTH), {"with the mask": by_place, "without": control_by_place}),
+        bars(
+            "Largest change of earlier logits, by the position of the replaced token",
+            range(1, LENGTH),
+            {"with the mask": by_position, "without": control_by_position},
+        ),
     )
 
 
 def measure_leaks(model: Transformer, has_mask: bool) -> tuple[float, float, list[float]]:
-    """Measure the influence of later positions on earlier answers.
+    """Measure the influence of later positions on earlier outputs.
 
-    Return the largest change of an earlier logit, the largest gradient, and the changes by
-    position.
+    Return the largest change of an earlier logit, the largest gradient, and the largest change for
+    each replaced position.
     """
     model = shared_copy(model)
     instrument(model, [] if has_mask else [{"op": "no_mask"}], None)
@@ -60,16 +64,15 @@ def measure_leaks(model: Transformer, has_mask: bool) -> tuple[float, float, lis
     handle = model.target_embedding.register_forward_hook(keep)
     hidden, _ = model.decode(target, cache)
     handle.remove()
-    direction = torch.randn(
-        hidden.shape[-1], generator=random
-    )  # a plain sum behind LayerNorm has hardly any gradient
+    # A random projection: the sum of a LayerNorm's outputs has hardly any gradient.
+    direction = torch.randn(hidden.shape[-1], generator=random)
     gradient = 0.0
     for i in range(LENGTH - 1):
-        (towards,) = torch.autograd.grad(
+        (from_output,) = torch.autograd.grad(
             (hidden[0, i] * direction).sum(), read[0], retain_graph=True
         )
-        gradient = max(gradient, float(towards[0, i + 1 :].abs().max()))
-    by_place = []
+        gradient = max(gradient, float(from_output[0, i + 1 :].abs().max()))
+    by_position = []
     with torch.inference_mode():
         for j in range(1, LENGTH):
             other = target.clone()
@@ -77,5 +80,5 @@ def measure_leaks(model: Transformer, has_mask: bool) -> tuple[float, float, lis
             changed = model.logits(model.decode(other, cache)[0]) - model.logits(
                 model.decode(target, cache)[0]
             )
-            by_place.append(float(changed[0, :j].abs().max()))
-    return max(by_place), gradient, by_place
+            by_position.append(float(changed[0, :j].abs().max()))
+    return max(by_position), gradient, by_position

@@ -73,9 +73,9 @@ def conclude(
 
 
 def judge(control_holds: bool, *found: bool) -> Verdict:
-    """Return the verdict of an experiment with several findings.
+    """Return the verdict of an experiment; `found` says which findings agree with the claim.
 
-    Without a working control nothing can be concluded.
+    If the control fails, the experiment is inconclusive.
     """
     if not control_holds:
         return INCONCLUSIVE
@@ -89,8 +89,8 @@ def judge_variants(
 ) -> Verdict:
     """Return the verdict of a comparison of trained models.
 
-    `supports` and `contradicts` say which differences are clear, as claimed or the other way round.
-    If the models have not learned their task, or nothing is clear, nothing can be concluded.
+    `supports` says which of the claimed differences are clear, `contradicts` which opposite ones.
+    If the models have not learned their task, or nothing is clear, the result is inconclusive.
     """
     if not has_learned or not (any(supports) or any(contradicts)):
         return INCONCLUSIVE
@@ -107,12 +107,12 @@ class Claim:
     title: str
     statement: str
     source: str  # sections of the paper, and texts of SOURCES
-    done: str
+    done: str  # the method
     control: str
-    refuted_by: str
+    refuted_by: str  # the results that would refute it
     seeds: str
     station: str  # the station of the page of `transduce inspect` that shows it, or empty
-    is_fast: bool
+    is_fast: bool  # part of `transduce claims --fast`
     # The model it examines: the given one, one that translates the grammar, or its own models.
     model: Literal["yours", "grammar", "own"]
 

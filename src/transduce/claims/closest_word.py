@@ -1,4 +1,4 @@
-"""The next word is the closest one: by dot product, and also by distance or angle?"""
+"""Is the next word the closest one: by dot product, by distance, by angle?"""
 
 import torch
 from torch.nn import functional as F
@@ -26,22 +26,18 @@ def run(lab: Lab, *, shared: bool = True, n_sentences: int = 60) -> Result:
             "smallest angle": (F.normalize(vectors, dim=-1) @ F.normalize(table, dim=-1).T).argmax(
                 dim=1
             ),
-            "token of the step before (control)": torch.roll(written, 1),
+            "token of the previous step (control)": torch.roll(written, 1),
         }
     shares = {name: (found == written).float().mean().item() for name, found in by.items()}
     dot, distance, angle, control = shares.values()
-    labels = ["dot product", "distance", "angle", "step before"]
+    labels = ["dot product", "distance", "angle", "previous step"]
     return conclude(
         judge(control < 0.5, dot == 1, dot == 1 and min(distance, angle) > 0.99),
-        "The token that is written has the largest dot product with the decoder's vector in "
-        f"{dot:.0%} of "
-        f"{len(written)} steps, for the scores are these products. It is the nearest by distance "
-        "in "
-        f"{distance:.0%} and by angle in {angle:.0%}.",
-        f"The token of the step before is what the model writes in {control:.0%}.",
-        ("chosen by", "is what the model writes"),
+        "The written token has the largest dot product with the decoder's vector in "
+        f"{dot:.0%} of {len(written)} steps, because the logits are these products. It is the "
+        f"nearest by distance in {distance:.0%} and by angle in {angle:.0%}.",
+        f"The token of the previous step is the written token in {control:.0%}.",
+        ("chosen by", "is the written token"),
         list(shares.items()),
-        bars(
-            "Share of steps where it is what the model writes", labels, {"": list(shares.values())}
-        ),
+        bars("Share of steps where it is the written token", labels, {"": list(shares.values())}),
     )

@@ -1,4 +1,4 @@
-"""A word alone lacks meaning: its vector depends on its neighbors."""
+"""The vector of a word depends on the words around it."""
 
 import itertools
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ ADJECTIVES = ("red", "new", "white", "small", "expensive")
 def run(lab: Lab, *, attention: bool = True, n_nouns: int = 24) -> Result:
     """Measure how much the noun changes the vector of "red" in "I see the red ...".
 
-    And whether the vector of the adjective says if the noun is feminine in Italian.
+    Also measure whether the vector of the adjective shows the noun's gender in Italian.
     """
     here, control = (
         measure(lab, [] if has_it else mute_all(lab), n_nouns) for has_it in (attention, False)
@@ -33,13 +33,12 @@ def run(lab: Lab, *, attention: bool = True, n_nouns: int = 24) -> Result:
     return conclude(
         judge(control_cosines[-1] > 0.9999, cosines[-1] < 0.99, accuracy[-1] > 0.8),
         "Before the first layer an adjective has one vector, whatever follows. After layer "
-        f"{n_layers} the cosine "
-        f"of two of its vectors is {cosines[-1]:.2f} on average, and whether the noun after it is "
-        "feminine in "
-        f"Italian can be read from the adjective's vector for {accuracy[-1]:.0%} of new nouns.",
+        f"{n_layers} the cosine of two of its vectors is {cosines[-1]:.2f} on average, and the "
+        "gender of the following noun in Italian can be read from the adjective's vector for "
+        f"{accuracy[-1]:.0%} of new nouns.",
         "With all heads of the encoder muted the vectors stay the same (cosine "
-        f"{control_cosines[-1]:.2f}) and "
-        f"tell {control_accuracy[-1]:.0%}, which is guessing.",
+        f"{control_cosines[-1]:.2f}) and show the gender for {control_accuracy[-1]:.0%}, as many "
+        "as by guessing.",
         (
             "after layer",
             "cosine of two vectors of one word",
@@ -64,10 +63,10 @@ def mute_all(lab: Lab) -> list[Edit]:
 
 
 def measure(lab: Lab, edits: Sequence[Edit], n_nouns: int) -> tuple[list[float], list[float]]:
-    """Return two lists by layer, over several adjectives.
+    """Return two lists by layer, means over several adjectives.
 
-    The mean cosine of two vectors of one adjective, and the share of new nouns whose gender can
-    be read from it.
+    They are the mean cosine of two vectors of one adjective, and the share of new nouns whose
+    gender can be read from its vector.
     """
     translator = lab.grammar_translator
     vocabulary = translator.source_vocabulary
@@ -77,8 +76,8 @@ def measure(lab: Lab, edits: Sequence[Edit], n_nouns: int) -> tuple[list[float],
         for gender in ("f", "m")
     ]
     nouns = [noun for both in zip(*genders, strict=False) for noun in both]  # f, m, f, m, ...
-    is_she = torch.arange(len(nouns)) % 2 == 0
-    half = len(nouns) // 4 * 2
+    is_feminine = torch.arange(len(nouns)) % 2 == 0
+    half = len(nouns) // 4 * 2  # even, so that both genders are equally frequent
     cosines, accuracy = [], []
     for adjective in ADJECTIVES:
         texts = [FRAME.format(adjective, noun) for noun in nouns]
@@ -92,19 +91,20 @@ def measure(lab: Lab, edits: Sequence[Edit], n_nouns: int) -> tuple[list[float],
         cosines.append(
             [F.cosine_similarity(each[pairs[0]], each[pairs[1]]).mean().item() for each in vectors]
         )
-        accuracy.append([gender_accuracy(each, is_she, half) for each in vectors])
+        accuracy.append([gender_accuracy(each, is_feminine, half) for each in vectors])
     return [mean(layer) for layer in zip(*cosines, strict=True)], [
         mean(layer) for layer in zip(*accuracy, strict=True)
     ]
 
 
-def gender_accuracy(vectors: Tensor, is_she: Tensor, half: int) -> float:
-    """Classify nouns by the nearer of two centers; return the share that is correct.
+def gender_accuracy(vectors: Tensor, is_feminine: Tensor, half: int) -> float:
+    """Classify vectors by the nearer of two class means; return the share that is correct.
 
-    The centers are those of the first `half` vectors, the rest is classified.
+    The means are those of the first `half` vectors; the others are classified.
     """
     seen, new = vectors[:half], vectors[half:]
-    centres = torch.stack([seen[~is_she[:half]].mean(dim=0), seen[is_she[:half]].mean(dim=0)])
-    distances = torch.cdist(new, centres)
-    answer = distances[:, 1] < distances[:, 0] - 1e-5
-    return (answer == is_she[half:]).float().mean().item()
+    is_seen_feminine = is_feminine[:half]
+    means = torch.stack([seen[~is_seen_feminine].mean(dim=0), seen[is_seen_feminine].mean(dim=0)])
+    distances = torch.cdist(new, means)
+    predicted = distances[:, 1] < distances[:, 0] - 1e-5
+    return (predicted == is_feminine[half:]).float().mean().item()

@@ -24,8 +24,8 @@ def run(lab: Lab, *, is_size_changed: bool = True, seeds: tuple[int, ...] = SEED
     better = [
         name for name in (*SMALLER, *LARGER) if is_clearly_lower(losses(evaluations[name]), base)
     ]
-    as_said = [name in worse for name in SMALLER] + [name in better for name in LARGER]
-    against = [name in better for name in SMALLER] + [name in worse for name in LARGER]
+    supports = [name in worse for name in SMALLER] + [name in better for name in LARGER]
+    contradicts = [name in better for name in SMALLER] + [name in worse for name in LARGER]
 
     def with_losses(names: list[str]) -> str:
         return (
@@ -33,10 +33,10 @@ def run(lab: Lab, *, is_size_changed: bool = True, seeds: tuple[int, ...] = SEED
         )
 
     return report(
-        judge_variants(has_learned(evaluations[BASE]), as_said, against),
-        "The base (2 layers, d 32: numbers in a vector, ff 64: feed-forward) has a loss of "
-        f"{mean(base):.3f}. Clearly worse: "
-        f"{with_losses(worse)}. Clearly better: {with_losses(better)}. No clear difference: "
+        judge_variants(has_learned(evaluations[BASE]), supports, contradicts),
+        "The base (2 layers; d, the vector size, is 32; ff, the feed-forward size, is 64) has a "
+        f"loss of {mean(base):.3f}. Clearly worse: {with_losses(worse)}. Clearly better: "
+        f"{with_losses(better)}. No clear difference: "
         f"{with_losses([name for name in (*SMALLER, *LARGER) if name not in worse + better])}.",
         evaluations,
     )

@@ -30,17 +30,15 @@ def run(lab: Lab, *, trained: bool = True, n_sentences: int = 60) -> Result:
     n_high = sum(share > HALF for share in shares.values())
     return conclude(
         judge(control > 1 - HALF / 2, n_high == len(shares), n_high > HALF * len(shares)),
-        f"In {n_high} of {len(shares)} heads of the encoder most words look at themselves most. "
-        "Over all heads "
-        f"{mean(list(shares.values())):.0%} of words do, from {min(shares.values()):.0%} to "
-        f"{max(shares.values()):.0%}.",
+        f"In {n_high} of {len(shares)} heads of the encoder most words attend most to themselves. "
+        f"Over all heads {mean(list(shares.values())):.0%} of words do, from "
+        f"{min(shares.values()):.0%} to {max(shares.values()):.0%}.",
         "Where queries and keys are the word vectors themselves, without trained matrices, "
-        f"{control:.0%} of "
-        "words do: so it is in the picture of the text, which has no matrices yet.",
-        ("head", "words that look at themselves most"),
+        f"{control:.0%} of words do. That is the case the text describes.",
+        ("head", "words that attend most to themselves"),
         [*shares.items(), ("no matrices (control)", control)],
         bars(
-            "Share of words that look at themselves most (layer.head; none: no matrices, the "
+            "Share of words that attend most to themselves (layer.head; none: no matrices, the "
             "control)",
             [name.replace("layer ", "").replace(", head ", ".") for name in shares] + ["none"],
             {"": [*shares.values(), control]},

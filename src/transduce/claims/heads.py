@@ -16,17 +16,14 @@ def run(lab: Lab, *, counts: tuple[int, ...] = COUNTS, seeds: tuple[int, ...] = 
     )
     found = [losses(each) for each in evaluations.values()]
     best = min(range(len(found)), key=lambda i: mean(found[i]))
-    more_helps, too_many_hurt = (
-        is_clearly_lower(found[best], found[0]),
-        is_clearly_lower(found[best], found[-1]),
-    )
-    is_best_alone = is_clearly_lower(found[0], [value for each in found[1:] for value in each])
-    as_said = [] if is_best_alone else [more_helps, too_many_hurt]
+    more_helps = is_clearly_lower(found[best], found[0])
+    too_many_hurt = is_clearly_lower(found[best], found[-1])
+    is_one_best = is_clearly_lower(found[0], [value for each in found[1:] for value in each])
+    supports = [] if is_one_best else [more_helps, too_many_hurt]
     return report(
-        judge_variants(has_learned(list(evaluations.values())[best]), as_said, [is_best_alone]),
-        f"The lowest loss has {counts[best]} heads: {mean(found[best]):.3f}, against "
-        f"{mean(found[0]):.3f} with "
-        f"one and {mean(found[-1]):.3f} with {counts[-1]}. One head is "
+        judge_variants(has_learned(list(evaluations.values())[best]), supports, [is_one_best]),
+        f"The loss is lowest with {counts[best]} heads: {mean(found[best]):.3f}, against "
+        f"{mean(found[0]):.3f} with one and {mean(found[-1]):.3f} with {counts[-1]}. One head is "
         f"{'clearly worse' if more_helps else 'not clearly worse'}, {counts[-1]} are "
         f"{'clearly worse' if too_many_hurt else 'not clearly worse'} (every seed against every "
         "seed).",

@@ -8,7 +8,7 @@ SIZES = (8, 4, 2, 1)
 
 
 def run(lab: Lab, *, sizes: tuple[int, ...] = SIZES, seeds: tuple[int, ...] = SEEDS) -> Result:
-    """Train with four heads whose queries and keys have 8, 4, 2 and 1 numbers."""
+    """Train with four heads whose queries and keys have 8, 4, 2 and 1 dimensions."""
     variants = {
         f"d_k {d_k}": {"shape": {**NARROW, "d_k": None if d_k == SIZES[0] else d_k}}
         for d_k in sizes

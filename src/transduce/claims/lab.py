@@ -1,4 +1,4 @@
-"""The laboratory of the experiments: models to examine, small models to train, measurements."""
+"""What the experiments share: models to examine, small models to train, measurements."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,17 +50,16 @@ class Evaluation(NamedTuple):
     """How well a model predicts sentences it has not seen (teacher forcing)."""
 
     loss: float  # nats per token
-    token_accuracy: float  # share of tokens that are the most probable ones
-    # Share of sentences without any wrong token: exactly those that greedy search finds.
-    exact_accuracy: float
+    token_accuracy: float  # share of correct tokens that are the most probable ones
+    exact_accuracy: float  # share of sentences that greedy search translates exactly
 
 
 @dataclass(eq=False)
 class Lab:
-    """What experiments share: the model they examine, and the small models they train.
+    """Provides the model that experiments examine, and trains small models for them.
 
     `path` is the model to examine, by default the built-in one. Small models are trained for
-    `effort` times the steps an experiment requests, and each only once.
+    `effort` times the steps an experiment requests, each only once.
     """
 
     path: Path | None = None
@@ -87,9 +86,9 @@ class Lab:
 
     @cache  # noqa: B019  a lab lives as long as its process
     def own_translations(self, n: int) -> list[Example]:
-        """Return generated sentences with the model's own greedy translations.
+        """Return `n` generated sentences with the model's own greedy translations.
 
-        Any model has them, so experiments that need no correct translation compare with these.
+        Experiments that need no correct translation use these, so that they work for any model.
         """
         found = self.translator.translate([pair.source for pair in grammar_pairs(n)], beam=1)
         pairs = [Pair(each.source, each.text) for each in found if each.text.strip()]
@@ -110,7 +109,7 @@ class Lab:
         """Train a small model on the toy language, or return it if it was trained before.
 
         `shape` and `recipe` override SHAPE and RECIPE. `change` modifies the model before the first
-        step. `keep_every` steps a checkpoint is kept; 0 keeps none.
+        step. A checkpoint is kept every `keep_every` steps; 0 keeps none.
         """
         model_config = SHAPE.model_copy(update=shape or {})
         train_config = RECIPE.model_copy(update=recipe or {})
@@ -193,7 +192,7 @@ def record_each(
 
 
 def evaluate(model: Transformer, examples: Sequence[Example]) -> Evaluation:
-    """Measure the loss and accuracy of a model, given the correct tokens before each token."""
+    """Measure the loss and accuracy of a model, given the correct previous tokens."""
     loss, n_tokens, n_correct, n_exact = 0.0, 0, 0, 0
     with torch.inference_mode():
         for batch in in_order(examples, 8 * BATCH_TOKENS):
@@ -215,7 +214,7 @@ def evaluate(model: Transformer, examples: Sequence[Example]) -> Evaluation:
 
 
 def is_clearly_lower(low: Sequence[float], high: Sequence[float]) -> bool:
-    """Whether every seed of one model is below every seed of another: a clear difference."""
+    """Return whether every value of `low` is below every value of `high`: a clear difference."""
     return max(low) < min(high)
 
 

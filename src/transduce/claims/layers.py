@@ -1,4 +1,4 @@
-"""Layers do different things: early and late ones predict differently."""
+"""Early and late layers predict differently."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from transduce.model.weights import shared_copy
 
 
 def run(lab: Lab, *, early: bool = True, exchanged: bool = True, n_sentences: int = 60) -> Result:
-    """Predict from every layer of the decoder; and exchange its first and last layer."""
+    """Predict from every layer of the decoder; then swap its first and last layer."""
     model, examples = lab.translator.model, lab.own_translations(n_sentences)
     n_layers = model.config.n_layers
     hits: list[list[Tensor]] = [[] for _ in range(n_layers)]
@@ -24,28 +24,27 @@ def run(lab: Lab, *, early: bool = True, exchanged: bool = True, n_sentences: in
     if exchanged:
         stack = swapped.decoder.layers
         stack[0], stack[n_layers - 1] = stack[n_layers - 1], stack[0]
-    whole, other = evaluate(model, examples), evaluate(swapped, examples)
+    original, other = evaluate(model, examples), evaluate(swapped, examples)
     names = [f"layer {i + 1}" for i in range(n_layers)]
     return conclude(
         judge(
             shares[-1] > 0.5,
             shares[0] < shares[-1] - 0.2,
-            other.token_accuracy < whole.token_accuracy - 0.2,
+            other.token_accuracy < original.token_accuracy - 0.2,
         ),
-        f"Read off after layer 1, {shares[0]:.0%} of the model's own tokens are predicted, after "
-        f"layer {n_layers} "
-        f"{shares[-1]:.0%} (by definition: there the model's own answer is read).",
-        "If layers were alike their order would not matter: with the first and the last exchanged, "
+        f"After layer 1, {shares[0]:.0%} of the model's own tokens are predicted; after layer "
+        f"{n_layers}, {shares[-1]:.0%} (by definition: that is the model's output).",
+        "If layers were alike their order would not matter. With the first and the last swapped, "
         f"{other.token_accuracy:.0%} of tokens are predicted instead of "
-        f"{whole.token_accuracy:.0%}.",
-        ("read off", "own tokens predicted"),
+        f"{original.token_accuracy:.0%}.",
+        ("prediction", "own tokens predicted"),
         [
             *((f"after {name}", share) for name, share in zip(names, shares, strict=True)),
-            ("first and last layer exchanged (control)", other.token_accuracy),
+            ("first and last layer swapped (control)", other.token_accuracy),
         ],
         bars(
             "Share of the model's own tokens predicted",
-            [*names, "exchanged"],
+            [*names, "swapped"],
             {"": [*shares, other.token_accuracy]},
         ),
     )

@@ -11,7 +11,7 @@ from transduce.claims.lab import Lab, grammar_pairs, mean
 from transduce.claims.similar_words import kinds
 from transduce.model.attention import attention_weights
 
-MORE = 1.2
+MORE = 1.2  # a ratio of weights from which the first is clearly larger
 
 
 def run(
@@ -21,26 +21,24 @@ def run(
     here, control = (
         mean_weights(lab, is_own, n_sentences) for is_own in (meaningful, control_meaningful)
     )
-    is_near = here[0] > MORE * control[0]
-    shown = {"the model's vectors": here[:2], "exchanged at random": control[:2]}
+    is_own_class_attracted = here[0] > MORE * control[0]
+    shown = {"the model's vectors": here[:2], "shuffled": control[:2]}
     return conclude(
         judge(control[0] < MORE * control[1], here[0] > MORE * here[1]),
-        "With no matrix at all, a word gives another word of its class (noun, adjective, verb, "
-        "name) "
+        "Without any matrix, a word gives another word of its class (noun, adjective, verb, name) "
         f"{here[0] / here[1]:.2f} times the weight of a word of another class: {here[0]:.4f} "
-        f"against {here[1]:.4f}. "
-        f"It keeps {here[2]:.0%} for itself. The vectors are the trained embedding; "
-        f"exchanged at random its words get {control[0]:.4f} and {control[1]:.4f}: so "
+        f"against {here[1]:.4f}. It keeps {here[2]:.0%} for itself. The vectors are the trained "
+        f"embedding; with shuffled vectors the weights are {control[0]:.4f} and "
+        f"{control[1]:.4f}: "
         + (
-            "the own class is drawn near."
-            if is_near
-            else "other classes are pushed away, not the own class drawn near."
+            "so words of the same class attract each other."
+            if is_own_class_attracted
+            else "so words of other classes repel each other; the same class does not attract."
         ),
-        f"If words exchange their vectors at random, the ratio is {control[0] / control[1]:.2f}: "
-        "the relation is "
-        "learned and in the vectors, attention only reads it.",
+        f"With vectors shuffled among the words the ratio is {control[0] / control[1]:.2f}: the "
+        "relation is learned and in the vectors, attention only reads it.",
         ("word vectors", "weight on a word of the same class", "of another class", "on itself"),
-        [("the model's", *here), ("exchanged at random (control)", *control)],
+        [("the model's", *here), ("shuffled (control)", *control)],
         bars("Mean weight on another word", ["same class", "another class"], shown),
     )
 
@@ -56,7 +54,7 @@ def mean_weights(lab: Lab, is_own: bool, n_sentences: int) -> tuple[float, float
     other: list[float] = []
     itself: list[float] = []
     for number, pair in enumerate(grammar_pairs(n_sentences)):
-        if number == 0 or not is_own:  # exchanged anew for each sentence
+        if number == 0 or not is_own:  # shuffled again for each sentence
             order = (
                 torch.arange(len(spelled))
                 if is_own
@@ -71,7 +69,13 @@ def mean_weights(lab: Lab, is_own: bool, n_sentences: int) -> tuple[float, float
         x = torch.stack([vectors[word] for word in words])
         weights: Tensor = attention_weights(x[None, None], x[None, None])[0, 0]
         for i, j in itertools.product(range(len(words)), repeat=2):
-            place = itself if i == j else same if classes[words[i]] == classes[words[j]] else other
-            if words[i] != words[j] or i == j:
-                place.append(weights[i, j].item())
+            weight = weights[i, j].item()
+            if i == j:
+                itself.append(weight)
+            elif words[i] == words[j]:
+                continue  # another occurrence of the same word
+            elif classes[words[i]] == classes[words[j]]:
+                same.append(weight)
+            else:
+                other.append(weight)
     return mean(same), mean(other), mean(itself)

@@ -12,13 +12,13 @@ from transduce.reports.html import Html, details, element, page, table, tiles
 
 MEANINGS: Mapping[Verdict, str] = {
     "shown": "the numbers agree with the claim, and the control behaves as expected",
-    "shown in part": "the numbers agree with a part of the claim, or only in some cases",
+    "shown in part": "the numbers agree with part of the claim, or only in some cases",
     "not at this scale": "inconclusive: the effect is smaller than chance here, or the control "
     "does not behave as expected",
     "refuted": "the numbers contradict the claim",
 }
 STYLES = dict(zip(VERDICTS, ("good", "half", "quiet", "bad"), strict=True))
-N_MARKS = 9  # labels below a plot, about
+N_MARKS = 9  # approximate number of labels below a plot
 
 
 def claims_page(results: Mapping[str, Result], about: str, command: str, date: str) -> str:
@@ -100,7 +100,10 @@ def _plot(plot: Plot, result: Result) -> Html:
 
 
 def _ends_in_control(plot: Plot, result: Result) -> bool:
-    """Whether the last bar is the control: bars match the rows, and the last row is the control."""
+    """Return whether the last bar of a plot is the control.
+
+    It is if there is one bar for each row of the result, and the last row is the control.
+    """
     is_row_each = len(plot.labels) == len(result.rows) and len(plot.series) == 1
     return is_row_each and "(control)" in str(result.rows[-1][0])
 

@@ -14,8 +14,8 @@ from transduce.claims.sequence_layers import D_MODEL, WINDOW, Lstm, Recurrent, S
 
 LENGTHS = (8, 16, 32, 64, 128, 256)
 N_DRAWS = 8
-GROWS = 1.5
-GONE, BURST = 1e-3, 1e3  # far / near
+GROWS = 1.5  # gain of an RNN whose gradients explode
+VANISHED, EXPLODED = 1e-3, 1e3  # ratios of the far to the near gradient
 
 
 def run(lab: Lab, *, window: int | None = None, recurrent: bool = True) -> Result:
@@ -33,7 +33,7 @@ def run(lab: Lab, *, window: int | None = None, recurrent: bool = True) -> Resul
     ratios = {name: [far_over_near(make, n) for n in LENGTHS] for name, make in makers.items()}
     attention, vanishing, exploding, lstm, control = ratios.values()
     reaches = all(0.1 < ratio < 10 for ratio in attention)
-    failures = [min(vanishing) < GONE, max(exploding) > BURST, min(lstm) < GONE]
+    failures = [min(vanishing) < VANISHED, max(exploding) > EXPLODED, min(lstm) < VANISHED]
     shown = {
         "self-attention": attention,
         "RNN 0.9": vanishing,
@@ -41,16 +41,13 @@ def run(lab: Lab, *, window: int | None = None, recurrent: bool = True) -> Resul
         "LSTM": lstm,
     }
     return conclude(
-        judge(control[-1] < GONE and any(failures), *(reaches and fails for fails in failures)),
-        f"At length {LENGTHS[-1]} the first word still moves the last answer of self-attention "
-        f"{attention[-1]:.2f} "
-        "times as much as the word before it. Through an RNN that shrinks a little at each step "
-        "it is "
-        f"{vanishing[-1]:.0e}, through one that grows a little {exploding[-1]:.0e}, through an "
-        "LSTM "
-        f"{lstm[-1]:.0e}. All untrained.",
-        f"Attention that sees {WINDOW} neighbours only needs many layers to reach so far: with "
-        f"two, {control[-1]:.2g}.",
+        judge(control[-1] < VANISHED and any(failures), *(reaches and fails for fails in failures)),
+        f"At length {LENGTHS[-1]} the first word influences the last output of self-attention "
+        f"{attention[-1]:.2f} times as much as the last word but one. Through an RNN with a gain "
+        f"below 1 it is {vanishing[-1]:.0e}, with a gain above 1 {exploding[-1]:.0e}, through an "
+        f"LSTM {lstm[-1]:.0e}. All layers are untrained.",
+        f"Attention to {WINDOW} neighbours only needs many layers to reach that far: with two, "
+        f"{control[-1]:.2g}.",
         ("layer", *(f"length {n}" for n in LENGTHS)),
         [(name, *values) for name, values in ratios.items()],
         lines(

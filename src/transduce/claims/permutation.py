@@ -10,7 +10,8 @@ from transduce.claims.lab import Lab, grammar_pairs
 from transduce.inspection.record import remove_positions
 from transduce.model import Transformer
 
-SAME = 1e-9  # in double precision
+# Differences relative to the largest number: of equal vectors in double precision, and of others.
+SAME = 1e-9
 OTHER = 1e-2
 
 
@@ -29,15 +30,19 @@ def run(
         rows.append((what, *differences(lab, model, n_sentences)))
     (_, without, size), (_, with_them, _) = rows
     verdict = judge(with_them > OTHER * size, without < SAME * size)
+    if verdict == SHOWN:
+        says = (
+            f"Without positions, {n_sentences} shuffled sentences gave the same vectors as before, "
+            f"only in another order: the largest difference is {without:.1e}, while the numbers "
+            f"themselves go up to {size:.1f}."
+        )
+    else:
+        says = (
+            f"The largest difference without positions is {without:.1e}, with them {with_them:.1e}."
+        )
     return conclude(
         verdict,
-        f"Without positions, {n_sentences} shuffled sentences gave the same vectors as before, "
-        "only in another "
-        f"order: the largest difference is {without:.1e}, and the vectors' own numbers go up to "
-        f"{size:.1f}."
-        if verdict == SHOWN
-        else f"The largest difference without positions is {without:.1e}, with them "
-        f"{with_them:.1e}.",
+        says,
         f"With positions the same shuffling changes the vectors by up to {with_them:.2g}.",
         ("encoder", "largest difference after shuffling", "largest number"),
         rows,
@@ -46,7 +51,7 @@ def run(
 
 
 def differences(lab: Lab, model: Transformer, n_sentences: int) -> tuple[float, float]:
-    """Return the largest difference after shuffling, and the largest number of the vectors."""
+    """Return the largest difference after shuffling, and the largest number in the vectors."""
     worst = size = 0.0
     generator = torch.Generator().manual_seed(1)
     for pair in grammar_pairs(n_sentences):

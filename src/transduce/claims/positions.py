@@ -1,4 +1,4 @@
-"""Learned positions are as good as sinusoids (Table 3, E); which generalize to longer text?"""
+"""Are learned positions as good as sinusoids (Table 3, E), and which generalize to longer text?"""
 
 from transduce.claims import toy
 from transduce.claims.claim import Result, bars, conclude, judge
@@ -7,22 +7,23 @@ from transduce.claims.variants import SEEDS, Variants, has_learned, losses, trai
 from transduce.inspection.record import remove_positions
 from transduce.model import Transformer
 
-STEPS, SAME = 420, 0.1  # long enough for both to have learned; share of the loss
+STEPS = 420  # enough for both to learn
+SAME = 0.1  # relative difference of losses that counts as equal
 NESTED = ((0, 1), (2, 2), (3, 3))  # phrases within each phrase: as trained, longer, much longer
 
 
 def no_positions(model: Transformer) -> None:
-    """Remove the positions."""
+    """Remove the positions of a model, in place."""
     remove_positions(model)
 
 
 def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS[:2]) -> Result:
     """Train with sinusoids, learned positions and none; test on longer sentences too."""
-    blind = {"change": no_positions}
+    without = {"change": no_positions}
     variants: Variants = {
-        "sinusoids": {} if sinusoidal else blind,
+        "sinusoids": {} if sinusoidal else without,
         "learned": {"shape": {"positions": "learned", "max_positions": 64}},
-        "none (control)": blind,
+        "none (control)": without,
     }
     variants = {name: {"recipe": {"steps": STEPS}, **changes} for name, changes in variants.items()}
     evaluations = train_each(lab, variants, seeds)
@@ -43,37 +44,34 @@ def run(lab: Lab, *, sinusoidal: bool = True, seeds: tuple[int, ...] = SEEDS[:2]
         [len(pair.source.split()) for pair in toy.sentences(150, TEST_SEED, "held-out", nested)]
         for nested in NESTED
     ]
-    meant = [
+    lengths = [
         f"{name} ({min(each)} to {max(each)} words)"
         for name, each in zip(names, words, strict=True)
     ]
     beyond = [
         f"{name.split(' (')[0]} {each[1]:.0%} and {each[2]:.0%}" for name, each in shares.items()
     ]
-    leads = all(
-        shares["sinusoids"][i] > max(shares[name][i] for name in [*shares][1:]) for i in (1, 2)
-    )
+    others = [name for name in shares if name != "sinusoids"]
+    leads = all(shares["sinusoids"][i] > max(shares[name][i] for name in others) for i in (1, 2))
     return conclude(
         judge(needed and has_learned(evaluations["learned"]), equal, extrapolates),
-        f"On sentences {meant[0]} sinusoids have a loss of {mean(sines):.3f}, learned positions "
-        f"{mean(learned):.3f}: {'nearly the same' if equal else 'not the same'}. Right tokens on "
-        "sentences that are "
-        f"{meant[1]} and {meant[2]}: {'; '.join(beyond)}. Beyond the trained lengths sinusoids are "
-        f"{'ahead of both' if leads else 'not ahead of both'}, "
-        f"{'and keep what they learned' if extrapolates else 'but far worse than within them'}. "
-        "(Rows of the "
-        "learned table for places never seen in training are still random.)",
+        f"On sentences {lengths[0]} sinusoids have a loss of {mean(sines):.3f}, learned positions "
+        f"{mean(learned):.3f}: {'nearly the same' if equal else 'not the same'}. Correct tokens "
+        f"on sentences that are {lengths[1]} and {lengths[2]}: {'; '.join(beyond)}. Beyond the "
+        f"trained lengths sinusoids are {'ahead of both' if leads else 'not ahead of both'}, "
+        f"{'and keep their accuracy' if extrapolates else 'but far worse than within them'}. "
+        "(Rows of the learned table for positions never seen in training are still random.)",
         f"Without any positions the loss is {mean(none):.2f}.",
         (
             "positions",
             "loss, mean of the seeds",
             "from",
             "to",
-            *(f"right tokens, {name}" for name in names),
+            *(f"correct tokens, {name}" for name in names),
         ),
         [
             (name, mean(losses(each)), min(losses(each)), max(losses(each)), *shares[name])
             for name, each in evaluations.items()
         ],
-        bars("Share of right tokens, by length of the sentences", names, shares),
+        bars("Share of correct tokens, by length of the sentences", names, shares),
     )

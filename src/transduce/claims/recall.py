@@ -1,4 +1,4 @@
-"""Distant information is lost in a recurrent encoder-decoder; attention reaches it."""
+"""A recurrent encoder-decoder loses distant information; attention does not."""
 
 import torch
 from torch import Tensor, nn
@@ -57,26 +57,25 @@ def run(
     ours, theirs = shares.values()
     torch.manual_seed(1)
     last = transformer() if both_attend else Seq2Seq(N_LETTERS + 4, 101)
-    patient = train_to_repeat(last, lengths[-1], LONGER * steps, 0.003)
+    with_more_steps = train_to_repeat(last, lengths[-1], LONGER * steps, 0.003)
     is_lost = theirs[-1] < theirs[0] - CLEAR and theirs[-1] < ours[-1] - CLEAR
-    stays_lost = is_lost and ours[-1] > 1 - CLEAR and patient < theirs[-1] + CLEAR
+    is_slow = with_more_steps > theirs[-1] + CLEAR  # it only needed more steps
+    stays_lost = is_lost and ours[-1] > 1 - CLEAR and with_more_steps < theirs[-1] + CLEAR
     return conclude(
         judge(theirs[0] > 1 - CLEAR, is_lost, stays_lost),  # what is near must be recalled
         f"Of {lengths[-1]} letters read, the LSTM ({sizes['LSTM']:,} weights) repeats "
-        f"{theirs[-1]:.0%} rightly "
-        f"after the same {steps} steps of training as the Transformer ({sizes['Transformer']:,}), "
-        "which repeats "
-        f"{ours[-1]:.0%}. After {LONGER} times the steps the LSTM repeats {patient:.0%}: "
-        f"{'in part it learns slowly' if patient > theirs[-1] + CLEAR else 'no better'}.",
-        f"Of {lengths[0]} letters the LSTM repeats {theirs[0]:.0%}: it can learn the task, as long "
-        "as it is "
-        f"short. (Guessing is {1 / N_LETTERS:.0%}.)",
+        f"{theirs[-1]:.0%} correctly after the same {steps} training steps as the Transformer "
+        f"({sizes['Transformer']:,} weights), which repeats {ours[-1]:.0%}. "
+        f"After {LONGER} times the steps the LSTM repeats {with_more_steps:.0%}: "
+        f"{'in part it only learns slowly' if is_slow else 'no better'}.",
+        f"Of {lengths[0]} letters the LSTM repeats {theirs[0]:.0%}: it can learn the task if the "
+        f"sequence is short. (Guessing gives {1 / N_LETTERS:.0%}.)",
         ("letters read", *shares),
         [
             *((str(n), *row) for n, *row in zip(lengths, ours, theirs, strict=True)),
-            (f"{lengths[-1]}, {LONGER} times the steps", "", patient),
+            (f"{lengths[-1]}, {LONGER} times the steps", "", with_more_steps),
         ],
-        bars("Share of letters repeated rightly, by letters read", lengths, shares),
+        bars("Share of letters repeated correctly, by letters read", lengths, shares),
     )
 
 
@@ -99,21 +98,22 @@ def train_to_repeat(model: nn.Module, n: int, steps: int, rate: float) -> float:
     """Train a model to repeat n letters; return the share it repeats correctly."""
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
 
-    def answers(batch: int) -> tuple[Tensor, Tensor]:
-        letters = torch.randint(4, N_LETTERS + 4, (batch, n))
+    def predict(n_sequences: int) -> tuple[Tensor, Tensor]:
+        """Return the logits for random sequences, and the sequences."""
+        letters = torch.randint(4, N_LETTERS + 4, (n_sequences, n))
         source = F.pad(letters, (0, 1), value=EOS)
-        return model(
-            source, torch.ones_like(source, dtype=torch.bool), F.pad(letters, (1, -1), value=SOS)
-        ), letters
+        target = F.pad(letters, (1, -1), value=SOS)
+        return model(source, torch.ones_like(source, dtype=torch.bool), target), letters
 
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = rate * min(1.0, (step + 1) / 50)
-        scores, letters = answers(BATCH)
+        logits, letters = predict(BATCH)
         optimizer.zero_grad()
-        F.cross_entropy(scores.flatten(end_dim=1), letters.flatten()).backward()  # type: ignore[no-untyped-call]  # torch's own
+        loss = F.cross_entropy(logits.flatten(end_dim=1), letters.flatten())
+        loss.backward()  # type: ignore[no-untyped-call]  # torch's own
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     with torch.inference_mode():
-        scores, letters = answers(8 * BATCH)
-    return (scores.argmax(dim=-1) == letters).float().mean().item()
+        logits, letters = predict(8 * BATCH)
+    return (logits.argmax(dim=-1) == letters).float().mean().item()

@@ -27,7 +27,7 @@ VARIANTS = {
 def run(
     lab: Lab, *, n_pairs: int = 250, is_changed: bool = True, seeds: tuple[int, ...] = SEEDS
 ) -> Result:
-    """Train on only 250 sentences, which a small model can memorize; test on 400 new ones."""
+    """Train on few sentences, which a small model can memorize; test on new ones."""
     changed = {
         name: {
             "shape": {"dropout": dropout if is_changed else 0.0},
@@ -67,7 +67,7 @@ def run(
             list(found.values()),
             list(against.values()),
         ),
-        f"Clear in every seed: {'; '.join(clear) or 'nothing'}. Claimed and not shown: "
+        f"Clear in every seed: {'; '.join(clear) or 'nothing'}. Claimed but not shown: "
         f"{'; '.join(missing) or 'nothing'}. "
         f"Perplexity and exact sentences with {', '.join(numbers)}.",
         evaluations,

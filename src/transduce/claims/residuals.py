@@ -25,30 +25,31 @@ SHAPE = {"n_layers": 4}
 
 def without_residuals(model: Transformer) -> None:
     """Compute LayerNorm(Sublayer(x)), without the residual."""
-    _answer(model, lambda whole, given, out: whole.norm(given[1]))
+    _replace_output(model, lambda module, given, out: module.norm(given[1]))
 
 
 def without_norms(model: Transformer) -> None:
     """Compute x + Sublayer(x), without the norm."""
-    _answer(model, lambda whole, given, out: given[0] + given[1])
+    _replace_output(model, lambda module, given, out: given[0] + given[1])
 
 
 def unchanged(model: Transformer) -> None:
     """Change nothing."""
 
 
-def _answer(
-    model: Transformer, otherwise: Callable[[Any, tuple[Tensor, Tensor], Tensor], Tensor]
+def _replace_output(
+    model: Transformer, hook: Callable[[Any, tuple[Tensor, Tensor], Tensor], Tensor]
 ) -> None:
-    for part in model.modules():
-        if isinstance(part, AddAndNorm):
-            part.register_forward_hook(otherwise)
+    """Replace the output of every AddAndNorm by that of a forward hook."""
+    for module in model.modules():
+        if isinstance(module, AddAndNorm):
+            module.register_forward_hook(hook)
 
 
 def run(lab: Lab, *, removed: bool = True, seeds: tuple[int, ...] = SEEDS[:2]) -> Result:
     """Train four layers in each stack: complete, without residuals, without norms."""
     changes = {
-        "whole": unchanged,
+        "complete": unchanged,
         "without residuals": without_residuals,
         "without norms": without_norms,
     }
@@ -57,22 +58,24 @@ def run(lab: Lab, *, removed: bool = True, seeds: tuple[int, ...] = SEEDS[:2]) -
         for name, change in changes.items()
     }
     evaluations = train_each(lab, variants, seeds)
-    whole, no_residuals, no_norms = (losses(each) for each in evaluations.values())
-    worse = [is_clearly_lower(whole, each) for each in (no_residuals, no_norms)]
-    better = [is_clearly_lower(each, whole) for each in (no_residuals, no_norms)]
-    findings = [
-        "worse, as claimed" if a else "better, against the claim" if b else "no clear difference"
-        for a, b in zip(worse, better, strict=True)
-    ]
+    complete, no_residuals, no_norms = (losses(each) for each in evaluations.values())
+    worse = [is_clearly_lower(complete, each) for each in (no_residuals, no_norms)]
+    better = [is_clearly_lower(each, complete) for each in (no_residuals, no_norms)]
     return report(
-        judge_variants(has_learned(evaluations["whole"]), worse, better),
-        f"After the same steps the whole model has a loss of {mean(whole):.2f}. Without residual "
-        "connections it "
-        f"is {mean(no_residuals):.2f}: {findings[0]}. Without norms it is {mean(no_norms):.2f}: "
-        f"{findings[1]}. (Clear is "
-        f"what every seed shows; {SHAPE['n_layers']} layers in each stack and a small task.)",
+        judge_variants(has_learned(evaluations["complete"]), worse, better),
+        f"After the same steps the complete model has a loss of {mean(complete):.2f}. "
+        f"Without residual connections it is {mean(no_residuals):.2f}: "
+        f"{_finding(worse[0], better[0])}. Without norms it is {mean(no_norms):.2f}: "
+        f"{_finding(worse[1], better[1])}. (A difference is clear if every seed shows it; "
+        f"{SHAPE['n_layers']} layers in each stack and a small task.)",
         evaluations,
         loss_curves(lab, variants, seeds[0]),
-        control="The control is the whole model, trained alike: it translates "
-        f"{mean(exact_accuracies(evaluations['whole'])):.0%} of new sentences exactly.",
+        control="The complete model, trained the same way, translates "
+        f"{mean(exact_accuracies(evaluations['complete'])):.0%} of new sentences exactly.",
     )
+
+
+def _finding(is_worse: bool, is_better: bool) -> str:
+    if is_worse:
+        return "worse, as claimed"
+    return "better, against the claim" if is_better else "no clear difference"

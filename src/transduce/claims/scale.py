@@ -20,7 +20,7 @@ def run(lab: Lab, *, scaled: bool = True, control_scaled: bool = False) -> Resul
     found = trace(lab.translator, grammar_pairs(1)[0].source)
     raw = [tensor.std().item() for name, tensor in found.tensors.items() if name.endswith(".raw")]
     root = math.sqrt(found.tensors["enc.0.self.q"].shape[-1])
-    stays = all(0.8 < each[0] < 1.25 for each in here) and here[-1][2] > 0.5 * here[0][2]
+    is_stable = all(0.8 < each[0] < 1.25 for each in here) and here[-1][2] > 0.5 * here[0][2]
     saturates = control[-1][1] > 0.9 and control[-1][2] < 0.5 * control[0][2]
     rows: list[tuple[object, ...]] = [
         (f"d_k {d_k}, {what}", *numbers)
@@ -29,22 +29,23 @@ def run(lab: Lab, *, scaled: bool = True, control_scaled: bool = False) -> Resul
     ]
     trained = sum(raw) / len(raw) / root
     rows.append(("trained heads of the model, divided", trained, "", ""))
-    spreads, gradients = (
-        {"divided": [x[place] for x in here], "not": [x[place] for x in control]}
-        for place in (0, 2)
-    )
+    spreads = {
+        "divided": [deviation for deviation, _, _ in here],
+        "not": [deviation for deviation, _, _ in control],
+    }
+    gradients = {
+        "divided": [gradient for _, _, gradient in here],
+        "not": [gradient for _, _, gradient in control],
+    }
     return conclude(
-        judge(saturates, stays),
-        f"Divided by sqrt(d_k), scores spread by {here[0][0]:.2f} at d_k {SIZES[0]} and "
-        f"{here[-1][0]:.2f} at "
-        f"{SIZES[-1]}; the largest weight of {N_KEYS} is {here[-1][1]:.2f} and the softmax still "
-        "passes a gradient of "
-        f"{here[-1][2]:.3f}. Trained heads are free to spread their scores more: those of this "
-        "model by "
-        f"{trained:.1f} after the division.",
-        f"Not divided, scores spread by {control[-1][0]:.0f} at d_k {SIZES[-1]}: one key takes "
-        f"{control[-1][1]:.0%} of the weight, and the gradient falls from {control[0][2]:.3f} to "
-        f"{control[-1][2]:.4f}.",
+        judge(saturates, is_stable),
+        f"Divided by sqrt(d_k), scores have a standard deviation of {here[0][0]:.2f} at d_k "
+        f"{SIZES[0]} and {here[-1][0]:.2f} at {SIZES[-1]}; the largest of {N_KEYS} weights is "
+        f"{here[-1][1]:.2f}, and the gradient of the softmax is {here[-1][2]:.3f}. Trained heads "
+        f"may spread their scores more: those of this model by {trained:.1f} after the division.",
+        f"Not divided, the standard deviation is {control[-1][0]:.0f} at d_k {SIZES[-1]}: one key "
+        f"gets {control[-1][1]:.0%} of the weight, and the gradient falls from "
+        f"{control[0][2]:.3f} to {control[-1][2]:.4f}.",
         ("scores", "spread (standard deviation)", "largest weight", "gradient of the softmax"),
         rows,
         lines("Spread of scores, by d_k", SIZES, spreads),
@@ -53,10 +54,10 @@ def run(lab: Lab, *, scaled: bool = True, control_scaled: bool = False) -> Resul
 
 
 def spread(d_k: int, is_scaled: bool) -> tuple[float, float, float]:
-    """Draw random queries and keys; return three means.
+    """Draw random queries and keys; return what the softmax makes of their scores.
 
-    The standard deviation of the scores, the largest weight, and the norm of the Jacobian of
-    the softmax.
+    Returns the standard deviation of the scores, the mean of the largest weight, and the mean norm
+    of the Jacobian of the softmax.
     """
     random = torch.Generator().manual_seed(1)
     q = torch.randn(N_DRAWS, 1, d_k, generator=random)

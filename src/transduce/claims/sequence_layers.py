@@ -1,6 +1,6 @@
-"""Layers from a sequence to a sequence: self-attention and recurrent ones (Table 1).
+"""Layers that map a sequence to a sequence: self-attention and recurrent ones (Table 1).
 
-Only the claims use them; the product has one architecture.
+Only the claims use them.
 """
 
 import time
@@ -18,9 +18,9 @@ WINDOW = 3  # of restricted attention: neighbours on each side
 
 
 class Recurrent(nn.Module):
-    """A plain RNN: h_t = tanh(W x_t + U h_(t-1)), with U a rotation times `gain`.
+    """A plain RNN: h_t = tanh(W x_t + U h_(t-1)), with U an orthogonal matrix times `gain`.
 
-    Below 1 it forgets, above 1 it explodes.
+    With a gain below 1 gradients vanish, above 1 they explode.
     """
 
     def __init__(self, d_model: int = D_MODEL, gain: float = 0.9) -> None:
@@ -52,7 +52,7 @@ class Lstm(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """Encoder layers. With a window each position attends only to its neighbors."""
+    """Encoder layers. With a window each position attends to that many neighbours on each side."""
 
     def __init__(self, n_layers: int = 2, window: int | None = None) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class SelfAttention(nn.Module):
 
 
 def milliseconds(layer: Callable[[Tensor], Tensor], x: Tensor, tries: int = 3) -> float:
-    """Return the time of a layer: the shortest of a few tries."""
+    """Return the time of a layer in milliseconds: the shortest of a few tries."""
     found = []
     with torch.inference_mode():
         for _ in range(tries):

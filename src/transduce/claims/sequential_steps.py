@@ -17,15 +17,13 @@ LENGTHS = (8, 16, 32, 64, 128)
 def run(
     lab: Lab, *, one_by_one: bool = False, control_waits: bool = True, tries: int = 5
 ) -> Result:
-    """Count the longest chain of operations that depend on each other.
+    """Measure the longest chain of operations that depend on each other.
 
     Times are shown but do not count for the verdict.
     """
     torch.manual_seed(1)
-    attention, recurrent = (
-        SelfAttention(n_layers=1),
-        Recurrent() if control_waits else SelfAttention(n_layers=1),
-    )
+    attention = SelfAttention(n_layers=1)
+    recurrent = Recurrent() if control_waits else SelfAttention(n_layers=1)
     write = partial(word_by_word, attention)
     layers: dict[str, Callable[[Tensor], Tensor]] = {
         "self-attention, all words given": write if one_by_one else attention,
@@ -47,10 +45,9 @@ def run(
     return conclude(
         judge(control[-1] > control[0], here[-1] == here[0]),
         f"With the words given, as in training, self-attention is a chain of {here[0]} operations "
-        "at length "
-        f"{LENGTHS[0]} and {here[-1]} at {LENGTHS[-1]}. When it writes, each word waits for the "
-        "one before, and "
-        f"the chain grows to {writing[-1]}: the paper's claim is about reading and training.",
+        f"at length {LENGTHS[0]} and {here[-1]} at {LENGTHS[-1]}. When it writes, each word "
+        f"depends on the one before, and the chain grows to {writing[-1]}: the paper's claim is "
+        "about reading and training.",
         f"The RNN's chain grows with the words: {control[0]} to {control[-1]}.",
         ("layer", *(f"chain at {n}" for n in LENGTHS), *(f"ms at {n}" for n in LENGTHS)),
         [(name, *lengths[name], *times[name]) for name in layers],
@@ -62,7 +59,7 @@ def run(
 
 
 def word_by_word(layer: nn.Module, x: Tensor) -> Tensor:
-    """Make each word from the layer's last answer, as in generating text."""
+    """Make each word from the layer's last output, as in generating text."""
     written = x[:, :1]
     for _ in range(x.shape[1] - 1):
         written = torch.cat((written, layer(written)[:, -1:]), dim=1)

@@ -20,21 +20,18 @@ def kinds() -> dict[str, str]:
 
 
 def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False) -> Result:
-    """Check whether the nearest vector is of the same class, and for nouns of the same kind."""
+    """Check whether the nearest vector is of the same class and, for nouns, of the same kind."""
     here, control = (nearest(lab, is_own) for is_own in (meaningful, control_meaningful))
-    finds_class, finds_kind = (
-        here[0] > 2 * control[0] and here[0] > 0.5,
-        here[1] > 2 * control[1] and here[1] > 0.5,
-    )
-    shown = {"the model's vectors": here[:2], "exchanged": control[:2]}
+    finds_class = here[0] > 2 * control[0] and here[0] > 0.5
+    finds_kind = here[1] > 2 * control[1] and here[1] > 0.5
+    shown = {"the model's vectors": here[:2], "shuffled": control[:2]}
     return conclude(
         judge(control[0] < 0.6, finds_class, finds_kind),
-        f"The nearest of {here[4]:.0f} words is of the same class (noun, verb, adjective, name) "
-        f"for {here[0]:.0%} "
-        "of words, and for a noun of the same kind (animal, food, place, ...) for "
-        f"{here[1]:.0%}. The mean cosine is {here[2]:.3f} within a class and {here[3]:.3f} between "
-        "classes.",
-        f"With the vectors exchanged among words it is {control[0]:.0%} and {control[1]:.0%}.",
+        f"Among {here[4]:.0f} words the nearest is of the same class (noun, verb, adjective, name) "
+        f"for {here[0]:.0%} of words, and of the same kind (animal, food, place, ...) for "
+        f"{here[1]:.0%} of nouns. The mean cosine is {here[2]:.3f} within a class and "
+        f"{here[3]:.3f} between classes.",
+        f"With the vectors shuffled among the words it is {control[0]:.0%} and {control[1]:.0%}.",
         (
             "word vectors",
             "nearest is of the same class",
@@ -42,16 +39,16 @@ def run(lab: Lab, *, meaningful: bool = True, control_meaningful: bool = False) 
             "cosine within a class",
             "between classes",
         ),
-        [("the model's", *here[:4]), ("exchanged at random (control)", *control[:4])],
+        [("the model's", *here[:4]), ("shuffled (control)", *control[:4])],
         bars("Share of words whose nearest word is of the same", ["class", "kind (nouns)"], shown),
     )
 
 
 def nearest(lab: Lab, is_own: bool) -> tuple[float, float, float, float, float]:
-    """Return five numbers about the nearest neighbors of words that are one token.
+    """Return five numbers about the nearest neighbours of words that are one token.
 
-    The share of words with a neighbor of the same class, the share of nouns with one of the
-    same kind, the mean cosine within a class, between classes, and the number of words.
+    They are the share of words with a neighbour of the same class, the share of nouns with one of
+    the same kind, the mean cosine within a class, between classes, and the number of words.
     """
     vocabulary = lab.grammar_translator.source_vocabulary
     spelled = {word: vocabulary.encode(word) for word in kinds()}

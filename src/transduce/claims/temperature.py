@@ -33,28 +33,25 @@ def run(lab: Lab, *, applied: bool = True, n_sentences: int = 20) -> Result:
         equal.append(sum(a.text == b for a, b in zip(drawn, greedy, strict=True)) / len(texts))
     steps = [b - a for a, b in pairwise(entropies)]
     plain = -(log_probs.exp() * log_probs).nan_to_num().sum(dim=-1).mean().item()
-    moved = torch.log_softmax(
-        logits + 3.0, dim=-1
-    )  # the control: all scores raised, which says nothing
-    control = -(moved.exp() * moved).nan_to_num().sum(dim=-1).mean().item()
+    # The control: adding a constant to all logits does not change their softmax.
+    shifted = torch.log_softmax(logits + 3.0, dim=-1)
+    control = -(shifted.exp() * shifted).nan_to_num().sum(dim=-1).mean().item()
     is_ordered = min(steps) > 0 and min(kept) == 1
     names = [f"{temperature:g}" for temperature in TEMPERATURES]
     return conclude(
         judge(abs(control - plain) < 1e-3, is_ordered, equal[0] > equal[-1]),
         f"Over {len(logits)} steps the mean entropy is {entropies[0]:.3f} nats at temperature "
-        f"{TEMPERATURES[0]}, "
-        f"{entropies[2]:.3f} at 1 and {entropies[-1]:.2f} at {TEMPERATURES[-1]:g}; the best token "
-        "stays the best in "
-        f"{min(kept):.0%}. Drawn translations equal the greedy one in {equal[0]:.0%}, "
-        f"{equal[2]:.0%} and "
+        f"{TEMPERATURES[0]}, {entropies[2]:.3f} at 1 and {entropies[-1]:.2f} at "
+        f"{TEMPERATURES[-1]:g}; the best token stays the best in {min(kept):.0%} of steps. "
+        f"Sampled translations equal the greedy one in {equal[0]:.0%}, {equal[2]:.0%} and "
         f"{equal[-1]:.0%} of sentences.",
-        "Adding the same number to all scores, unlike dividing them, changes nothing: "
+        "Adding the same number to all logits, unlike dividing them, changes nothing: "
         f"{control:.3f}.",
-        ("temperature", "mean entropy, nats", "best token unchanged", "draws equal to greedy"),
+        ("temperature", "mean entropy, nats", "best token unchanged", "samples equal to greedy"),
         [
             *zip(names, entropies, kept, equal, strict=True),
-            ("3 added to all scores (control)", control, 1.0, ""),
+            ("3 added to all logits (control)", control, 1.0, ""),
         ],
         bars("Mean entropy of the next token, nats, by temperature", names, {"": entropies}),
-        bars("Share of draws equal to greedy search", names, {"": equal}),
+        bars("Share of samples equal to greedy search", names, {"": equal}),
     )

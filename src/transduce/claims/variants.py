@@ -24,7 +24,7 @@ def train_each(lab: Lab, variants: Variants, seeds: Sequence[int], **common: Any
 
 
 def has_learned(evaluations: Sequence[Evaluation]) -> bool:
-    """Whether the models can do their task at all; if not, differences mean nothing."""
+    """Return whether the models can do their task; if not, differences mean nothing."""
     return mean([evaluation.token_accuracy for evaluation in evaluations]) > LEARNED
 
 
@@ -47,7 +47,7 @@ def report(
 ) -> Result:
     """Return a result with the losses of all variants, as a table and as bars.
 
-    The default control is the spread of the seeds.
+    The default control is the difference between the seeds of one model.
     """
     loss_of = {name: losses(each) for name, each in evaluations.items()}
     if control is None:

@@ -19,36 +19,36 @@ SHAPE = {"n_layers": 3}
 
 def run(lab: Lab, *, peak: float = PEAK, seeds: tuple[int, ...] = SEEDS[:2]) -> Result:
     """Train with the same peak rate with and without a warm-up, for post-norm and pre-norm."""
-    rate = {"learning_rate": peak}
-    flat = {**rate, "warmup_steps": 1}
+    warmed = {"learning_rate": peak}
+    cold = {**warmed, "warmup_steps": 1}
     variants: Variants = {
-        "post-norm, warm-up": {"recipe": rate, "shape": SHAPE},
-        "post-norm, none": {"recipe": flat, "shape": SHAPE},
-        "pre-norm, none (control)": {"recipe": flat, "shape": {**SHAPE, "norm": "pre"}},
+        "post-norm, warm-up": {"recipe": warmed, "shape": SHAPE},
+        "post-norm, none": {"recipe": cold, "shape": SHAPE},
+        "pre-norm, none (control)": {"recipe": cold, "shape": {**SHAPE, "norm": "pre"}},
     }
     evaluations = train_each(lab, variants, seeds)
-    with_it, without, control = (losses(each) for each in evaluations.values())
-    needed = is_clearly_lower(with_it, without)
+    with_warmup, without, control = (losses(each) for each in evaluations.values())
+    is_needed = is_clearly_lower(with_warmup, without)
     control_learns = has_learned(evaluations["pre-norm, none (control)"]) and is_clearly_lower(
         control, without
     )
-    is_lost = needed and control_learns and mean(without) > 2 * mean(with_it)
+    is_far_worse = is_needed and control_learns and mean(without) > 2 * mean(with_warmup)
     exact = [f"{mean(exact_accuracies(each)):.0%}" for each in evaluations.values()]
     return report(
         judge_variants(
             has_learned(evaluations["post-norm, warm-up"]),
-            [needed, is_lost],
-            [is_clearly_lower(without, with_it)],
+            [is_needed, is_far_worse],
+            [is_clearly_lower(without, with_warmup)],
         ),
-        f"At a peak rate of {peak:g} the paper's model ends at a loss of {mean(with_it):.2f} with "
-        f"{RECIPE.warmup_steps} steps of warm-up and at {mean(without):.2f} without "
+        f"At a peak rate of {peak:g} the paper's model ends at a loss of {mean(with_warmup):.2f} "
+        f"with {RECIPE.warmup_steps} steps of warm-up and at {mean(without):.2f} without "
         f"({exact[0]} and {exact[1]} of sentences exact).",
         evaluations,
         loss_curves(lab, variants, seeds[0]),
-        control=f"Pre-norm, which is said not to need it, ends at {mean(control):.2f} without any "
-        f"({exact[2]} exact): "
+        control="Pre-norm, which is said not to need a warm-up, ends at "
+        f"{mean(control):.2f} without it ({exact[2]} exact): "
         + (
-            "by itself the rate is not too high."
+            "the rate itself is not too high."
             if control_learns
             else "it has not learned, so the rate itself may be too high."
         ),
