@@ -26,12 +26,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-PIECES = {"small": 8000, "base": 37_000}
-SENTENCES = {  # so many that a round takes a second or more, and all of them 20 minutes at most
+VOCAB_SIZE = {"small": 8000, "base": 37_000}
+SENTENCES = {  # enough for rounds of at least a second; all parts take at most 20 minutes
     ("small", 1, "greedy"): 64,
     ("small", 1, "beam4"): 32,
     ("small", 32, "greedy"): 960,
@@ -41,17 +42,16 @@ SENTENCES = {  # so many that a round takes a second or more, and all of them 20
     ("base", 32, "greedy"): 64,
     ("base", 32, "beam4"): 64,
 }
-ROUNDS = 5  # unless --rounds says otherwise
+ROUNDS = 5  # default of --rounds
 BEAMS = {"greedy": 1, "beam4": 4}
 PARTS = {"-".join(map(str, part)): part for part in SENTENCES}
-END, EXTRA_LENGTH = (
-    20,
-    50,
-)  # pieces after which translations end, about; how much longer than a source they may be
+END = 20  # tokens after which translations end, approximately
+EXTRA_LENGTH = 50  # tokens a translation may have more than its source
 BATCH = 32
-FITTED, PIECE_SIZE, STEEPNESS = 64, 0.3, 4.0  # see fit_end: sentences it looks at, and its settings
-WARM = {1: 4, 32: 32}  # sentences of the first round, which does not count
-TRIALS = 2  # rounds of each way to drive CTranslate2
+# Settings of fit_end: the number of sentences, the scale of the embeddings, the rise towards END.
+FITTED, EMBEDDING_SCALE, STEEPNESS = 64, 0.3, 4.0
+WARM_UP = {1: 4, 32: 32}  # sentences of the first round, which does not count
+TRIALS = 2  # rounds for each way to drive CTranslate2
 
 DEFAULT, INT8 = "ours default", "ours ctranslate2 int8"
 TORCH, TORCH_BF16 = "ours torch float32", "ours torch bf16"
@@ -64,10 +64,10 @@ WAYS = {  # of driving CTranslate2: workers x threads of each x sentences of a b
 
 
 class Output(NamedTuple):
-    """What a side made of the sentences."""
+    """The translations of one side, and their number of tokens."""
 
     texts: list[str]
-    n_pieces: int
+    n_tokens: int
 
 
 Translate = Callable[[list[str]], Output]
@@ -81,7 +81,7 @@ def bar(name: str, value: float, target: float) -> None:
     show(bar=name, value=round(value, 3), target=target, holds=value >= target)
 
 
-# What all sides translate with.
+# The model and the sentences of all sides.
 
 
 def read_lines(path: Path) -> list[str]:
@@ -89,7 +89,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_texts(data: Path | None) -> tuple[list[str], list[str]]:
-    """The lines a vocabulary is learnt from, and the sentences to be translated, each once."""
+    """Return the lines to learn a vocabulary from, and the sentences to translate, each once."""
     if data is not None:
         lines = [line for side in ("en", "de") for line in read_lines(data / f"train.{side}.gz")]
         return lines, list(dict.fromkeys(read_lines(data / "test_2016_flickr.en.gz")))
@@ -102,7 +102,7 @@ def read_texts(data: Path | None) -> tuple[list[str], list[str]]:
 
 
 def learn_vocabulary(lines: list[str], size: int) -> Any:
-    """So many pieces of a text; where it is too poor for them, random words are added to it."""
+    """Learn a vocabulary of exactly `size` tokens; add random words to a text that is too small."""
     from transduce.text.vocabulary import learn_vocabulary
 
     draw = random.Random(1)
@@ -140,16 +140,14 @@ def fit_end(model: Any, sources: Sequence[Sequence[int]]) -> None:
     n_rows, length = len(sources), 3 * END
     target = torch.randint(n_special, len(weight), (n_rows, length))
     is_repeated = torch.rand(n_rows, length) < torch.linspace(0, 1, n_rows)[:, None]
-    for place in range(1, length):
-        target[:, place] = torch.where(
-            is_repeated[:, place], target[:, place - 1], target[:, place]
-        )
+    for t in range(1, length):
+        target[:, t] = torch.where(is_repeated[:, t], target[:, t - 1], target[:, t])
     target[:, 0] = SOS
     rise = (
         (torch.arange(length) * STEEPNESS / END - (STEEPNESS - 1)).clamp(-1, 3).expand(n_rows, -1)
     )
     with torch.no_grad():
-        weight *= PIECE_SIZE
+        weight *= EMBEDDING_SCALE
         weight[[PAD, SOS, UNKNOWN]] = 0.0
         for _ in range(3):
             hidden = model.decode(target, model.start(source, source != PAD))[0]
@@ -178,7 +176,7 @@ def make_model(shape: str, lines: list[str], sentences: list[str], folder: Path)
 
     transformers.logging.disable_progress_bar()
     torch.manual_seed(1)
-    vocabulary = learn_vocabulary(lines, PIECES[shape])
+    vocabulary = learn_vocabulary(lines, VOCAB_SIZE[shape])
     config = ModelConfig(**preset(shape)["model"], vocab_size=len(vocabulary))
     model = Transformer(config).eval()
     fit_end(model, vocabulary.encode_batch(sentences[-FITTED:]))
@@ -191,7 +189,7 @@ def make_model(shape: str, lines: list[str], sentences: list[str], folder: Path)
     Translator(load_model(folder / "model"), engine="ctranslate2").translate(sentences[:1])
 
 
-# The sides. Each gives a function that translates some texts in one call.
+# The sides. Each returns a function that translates texts in one call.
 
 
 def ours(folder: Path, beam: int, engine: Any, precision: Any) -> Translate:
@@ -201,18 +199,21 @@ def ours(folder: Path, beam: int, engine: Any, precision: Any) -> Translate:
     translator = load_translator(folder / "model", engine=engine, precision=precision)
     chosen, declined = translator.engine(TranslateOptions(translator.settings(beam)))
     assert declined is None, declined
-    begin, counts = chosen.begin, [0]
+    begin, counts = chosen.begin, Counter()
 
-    def count(each: tuple[int, Any]) -> tuple[int, Any]:
-        counts[0] += len(each[1][0].ids) + (not each[1][0].truncated)
-        return each
+    def count(result: tuple[int, Any]) -> tuple[int, Any]:
+        _, hypotheses = result
+        n_end_tokens = 0 if hypotheses[0].truncated else 1
+        counts["tokens"] += len(hypotheses[0].ids) + n_end_tokens
+        return result
 
     # Count tokens where the engine returns them: a translation has them only with details.
     chosen.begin = lambda *arguments: map(count, begin(*arguments))  # type: ignore[method-assign]
 
     def translate(texts: list[str]) -> Output:
-        counts[0] = 0
-        return Output([each.text for each in translator.translate(texts, beam=beam)], counts[0])
+        counts.clear()
+        translations = translator.translate(texts, beam=beam)
+        return Output([each.text for each in translations], counts["tokens"])
 
     return translate
 
@@ -250,7 +251,7 @@ def hugging_face(folder: Path, beam: int, precision: str) -> Translate:
     model = transformers.MarianMTModel.from_pretrained(folder / "marian", dtype=dtype).eval()
     for module in model.modules():
         if isinstance(module, torch.nn.LayerNorm):
-            module.eps = EPSILON  # their settings cannot say it
+            module.eps = EPSILON  # not a setting of MarianConfig
     vocabulary = Vocabulary((folder / "model" / "sentencepiece.model").read_bytes())
 
     def search(rows: list[list[int]]) -> list[list[int]]:
@@ -298,13 +299,13 @@ def direct(folder: Path, beam: int, precision: str, way: str) -> Translate:
             max_decoding_length=max(map(len, rows)) + EXTRA_LENGTH + 1,
             return_end_token=True,
         )
-        return [[int(piece) for piece in result.hypotheses[0]] for result in results]
+        return [[int(token) for token in result.hypotheses[0]] for result in results]
 
     return sorted_by_length(vocabulary, search)
 
 
 def has_bfloat16() -> bool:
-    """Whether the processor multiplies in bfloat16."""
+    """Return whether the processor has bfloat16 instructions."""
     import torch
 
     from transduce import hardware
@@ -313,7 +314,7 @@ def has_bfloat16() -> bool:
 
 
 def peak_memory() -> int:
-    """The most megabytes this process ever held."""
+    """Return the peak memory of this process in megabytes."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) >> 10
 
@@ -341,20 +342,20 @@ def serve(side: str, part: str, folder: Path) -> None:
         outputs = [translate(call) for call in calls]
         seconds = time.perf_counter() - started
         found = [text for output in outputs for text in output.texts]
-        pieces = sum(output.n_pieces for output in outputs)
+        n_tokens = sum(output.n_tokens for output in outputs)
         print(
             json.dumps(
-                {"seconds": seconds, "pieces": pieces, "memory": peak_memory(), "texts": found}
+                {"seconds": seconds, "tokens": n_tokens, "memory": peak_memory(), "texts": found}
             ),
             flush=True,
         )
 
 
 class Side:
-    """A process that translates all sentences of a part when told."""
+    """A process that translates the sentences of a part on request."""
 
     def __init__(self, name: str, part: str, folder: Path) -> None:
-        self.name, self.memory, self.pieces = name, 0, 0
+        self.name, self.memory, self.n_tokens = name, 0, 0
         self.texts: list[str] = []
         self.rates: list[float] = []
         command = [
@@ -367,16 +368,14 @@ class Side:
             "--folder",
             str(folder),
         ]
-        environment = {
-            **os.environ,
-            "GOMP_SPINCOUNT": "10000",
-        }  # as the command line does; for all sides
+        # The command line sets the same variable; here all sides get it.
+        environment = {**os.environ, "GOMP_SPINCOUNT": "10000"}
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
 
     def round(self, n_sentences: int) -> float:
-        """Pieces a second of one round."""
+        """Run one round and return its speed in tokens per second."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"sentences": n_sentences}) + "\n")
@@ -385,8 +384,12 @@ class Side:
         if not line:
             raise SystemExit(f"{self.name}: the process ended with code {self._process.wait()}")
         answer = json.loads(line)
-        self.memory, self.pieces, self.texts = answer["memory"], answer["pieces"], answer["texts"]
-        return self.pieces / answer["seconds"]
+        self.memory, self.n_tokens, self.texts = (
+            answer["memory"],
+            answer["tokens"],
+            answer["texts"],
+        )
+        return self.n_tokens / answer["seconds"]
 
     @property
     def speed(self) -> float:
@@ -403,7 +406,7 @@ def fastest(name: str, part: str, folder: Path) -> Side:
     _, batch, _ = PARTS[part]
     sides = [Side(f"{name} {way}", part, folder) for way in WAYS[batch]]
     for side in sides:
-        side.round(WARM[batch])
+        side.round(WARM_UP[batch])
     speed = dict.fromkeys(sides, 0.0)
     for _ in range(TRIALS):
         for side in sides:
@@ -422,7 +425,7 @@ def fastest(name: str, part: str, folder: Path) -> Side:
 
 
 def compare(part: str, folder: Path, rounds: int) -> None:
-    """All sides of a part, one round each in turn."""
+    """Measure all sides of a part, in interleaved rounds."""
     _, batch, _ = PARTS[part]
     n = SENTENCES[PARTS[part]]
     names = [TORCH, DEFAULT, INT8, HUGGING_FACE]
@@ -430,7 +433,7 @@ def compare(part: str, folder: Path, rounds: int) -> None:
     sides = {name: fastest(name, part, folder) for name in (DIRECT, DIRECT_INT8)}
     sides |= {name: Side(name, part, folder) for name in names}
     for name in names:
-        sides[name].round(WARM[batch])
+        sides[name].round(WARM_UP[batch])
     for number in range(rounds):
         for side in sides.values() if number % 2 else reversed(sides.values()):
             side.rates.append(side.round(n))
@@ -442,19 +445,19 @@ def compare(part: str, folder: Path, rounds: int) -> None:
             side=side.name,
             rounds=rounds,
             sentences=n,
-            pieces_per_sentence=round(side.pieces / n, 1),
+            tokens_per_sentence=round(side.n_tokens / n, 1),
             tokens_per_second=round(side.speed),
             peak_memory_mb=side.memory,
         )
 
     def ratio(mine: str, other: str) -> float:
-        """The median over rounds of one side against another."""
+        """Return the median over rounds of the speed of one side relative to another."""
         return statistics.median(
             a / b for a, b in zip(sides[mine].rates, sides[other].rates, strict=True)
         )
 
     def same(mine: str, other: str) -> float:
-        """The share of sentences that two sides translate alike."""
+        """Return the share of sentences with the same translation by two sides."""
         return round(
             sum(a == b for a, b in zip(sides[mine].texts, sides[other].texts, strict=True)) / n, 3
         )
@@ -487,7 +490,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--only", choices=list(PARTS))
     parser.add_argument(
-        "--rounds", type=int, default=ROUNDS, help=f"of each part; left out: {ROUNDS}"
+        "--rounds", type=int, default=ROUNDS, help=f"rounds of each part; default: {ROUNDS}"
     )
     parser.add_argument("--side", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -496,9 +499,8 @@ def main() -> None:
         serve(arguments.side, arguments.only, arguments.folder)
         return
     with tempfile.TemporaryDirectory() as temporary:
-        os.environ["XDG_CACHE_HOME"] = str(
-            Path(temporary) / "cache"
-        )  # the user's own stays as it is
+        # Leave the user's own cache unchanged.
+        os.environ["XDG_CACHE_HOME"] = str(Path(temporary) / "cache")
         lines, sentences = read_texts(arguments.data)
         parts = [arguments.only] if arguments.only else list(PARTS)
         for shape in dict.fromkeys(PARTS[part][0] for part in parts):

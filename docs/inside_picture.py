@@ -1,4 +1,7 @@
-"""Make docs/inside.png, the picture of the page in the README, from a real trace in a real browser: `make picture`."""
+"""Make docs/inside.png, the picture of the inspection page in the README: `make picture`.
+
+It shows a real trace in a real browser.
+"""
 
 import shutil
 import tempfile
@@ -22,7 +25,7 @@ SWITCHES = [
 
 
 def main() -> None:
-    """Open the page at step 3, without a network, and keep it from the title down to the end of the first view."""
+    """Open the page offline at step 3 and save it from the title to the end of the first figure."""
     with tempfile.TemporaryDirectory() as temporary, sync_playwright() as playwright:
         path = Path(temporary) / "inside.html"
         path.write_text(export_html(trace(load(), TEXT)), encoding="utf-8")

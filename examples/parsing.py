@@ -1,14 +1,16 @@
-"""English constituency parsing as translation: from words to a bracketed tree (section 6.3 of the paper).
+"""English constituency parsing as translation, from words to a bracketed tree (section 6.3).
 
     python examples/parsing.py [--sentences 8000] [--steps 800]
 
-The paper showed that the Transformer is good for more than translation. Here a treebank is generated, a small model learns to write
-the tree of a sentence, and is scored on sentences that it has not seen by labelled F1: which constituents, from where to where.
+The paper shows that the Transformer is not limited to translation. Here a treebank is generated,
+and a small model learns to write the tree of a sentence. It is scored on unseen sentences by
+labelled F1, which compares the labels and boundaries of constituents.
 
     the girl with a dog sees the house of Anna
     (S (NP (NP DT NN ) (PP IN (NP DT NN ) ) ) (VP VB (NP (NP DT NN ) (PP IN (NP NNP ) ) ) ) )
 
-Where "with" belongs is decided by the word before it: after a person it belongs to the person, after a thing to the verb.
+The word before "with" decides what it belongs to: after a person to the person, after a thing to
+the verb.
 """
 
 import argparse
@@ -26,11 +28,14 @@ THINGS = ("house", "car", "book", "table", "garden", "letter")
 VERBS = ("sees", "finds", "paints", "moves", "opens", "sells")
 ADJECTIVES = ("red", "old", "small", "new", "heavy")
 NAMES = ("Anna", "Maria", "Paul", "John")
-Span = tuple[str, int, int]
+Span = tuple[str, int, int]  # label, index of the first word, index after the last word
 
 
 def noun_phrase(rng: random.Random, depth: int) -> tuple[list[str], str, bool]:
-    """Words, their tree, and whether a person is meant last."""
+    """Return words, their tree, and whether the last noun is a person.
+
+    At most `depth` noun phrases are nested in it.
+    """
     if rng.random() < 0.2:
         return [rng.choice(NAMES)], "(NP NNP )", True
     is_person = rng.random() < 0.5
@@ -48,20 +53,19 @@ def noun_phrase(rng: random.Random, depth: int) -> tuple[list[str], str, bool]:
 
 
 def sentence(rng: random.Random) -> tuple[str, str]:
-    """A sentence and its tree."""
+    """Return a sentence and its tree."""
     subject, subject_tree, _ = noun_phrase(rng, 2)
     words, tree, is_person = noun_phrase(rng, 2)
     verb_phrase = f"VB {tree}"
     if not is_person and rng.random() < 0.4:
         tool, tool_tree, _ = noun_phrase(rng, 1)
         words, verb_phrase = [*words, "with", *tool], f"{verb_phrase} (PP IN {tool_tree} )"
-    return " ".join(
-        [*subject, rng.choice(VERBS), *words]
-    ), f"(S {subject_tree} (VP {verb_phrase} ) )"
+    text = " ".join([*subject, rng.choice(VERBS), *words])
+    return text, f"(S {subject_tree} (VP {verb_phrase} ) )"
 
 
 def treebank(n: int, seed: int, without: frozenset[str] = frozenset()) -> list[tuple[str, str]]:
-    """`n` different sentences with their trees, none of them among `without`."""
+    """Return `n` different sentences with their trees, none of them in `without`."""
     rng, found = random.Random(seed), {}
     while len(found) < n:
         text, tree = sentence(rng)
@@ -71,7 +75,7 @@ def treebank(n: int, seed: int, without: frozenset[str] = frozenset()) -> list[t
 
 
 def spans(tree: str) -> Counter[Span]:
-    """The constituents of a tree: label, first word, word after the last. What is not a tree has none."""
+    """Return the constituents of a tree; none if the text is not a tree."""
     found: Counter[Span] = Counter()
     open_at: list[tuple[str, int]] = []
     position = 0
@@ -89,15 +93,16 @@ def spans(tree: str) -> Counter[Span]:
 
 
 def labelled_f1(trees: list[str], gold: list[str]) -> float:
-    """The harmonic mean of precision and recall of constituents, in percent."""
-    pairs = [(spans(tree), spans(right)) for tree, right in zip(trees, gold, strict=True)]
-    n_right = sum((found & right).total() for found, right in pairs)
-    n_found, n_gold = (sum(pair[i].total() for pair in pairs) for i in (0, 1))
-    return 100 * 2 * n_right / max(1, n_found + n_gold)
+    """Return the harmonic mean of precision and recall of constituents, in percent."""
+    pairs = [(spans(tree), spans(correct)) for tree, correct in zip(trees, gold, strict=True)]
+    n_correct = sum((found & correct).total() for found, correct in pairs)
+    n_found = sum(found.total() for found, _ in pairs)
+    n_gold = sum(correct.total() for _, correct in pairs)
+    return 100 * 2 * n_correct / max(1, n_found + n_gold)
 
 
 def main(n_sentences: int, steps: int, n_test: int = 300) -> float:
-    """Generate, train, parse, score."""
+    """Generate a treebank, train a parser, and return its labelled F1 on unseen sentences."""
     test = treebank(n_test, seed=2)
     train = treebank(n_sentences, seed=1, without=frozenset(text for text, _ in test))
     with tempfile.TemporaryDirectory() as temporary:

@@ -25,15 +25,8 @@ from transduce.grammar import generate
 from transduce.text.terms import Glossary, contains_phrase
 from transduce.text.vocabulary import EOS, SOS
 
-SURFACES = [
-    "",
-    "",
-    "",
-    "",
-    " a",
-    " b",
-    "x",
-]  # [PAD] [SOS] [EOS] [UNK], two that begin a word and one that continues it
+# [PAD] [SOS] [EOS] [UNK], two tokens that begin a word and one that continues it
+SURFACES = ["", "", "", "", " a", " b", "x"]
 TEXT = (4, 5, 6)
 SPELLINGS = {"a": (4,), "bx": (5, 6), "b b": (5, 5)}
 HELD_OUT = list(generate("en-it", 500, seed=123, split="held-out"))
@@ -41,7 +34,7 @@ SOURCES = [pair.source for pair in HELD_OUT]
 
 
 class Letters(Words):
-    """Pieces of a vocabulary that is made by hand."""
+    """A vocabulary made by hand."""
 
     def __init__(self) -> None:
         self.surfaces = SURFACES
@@ -80,7 +73,7 @@ def next_log_probs(seed: int, prefix: tuple[int, ...]) -> torch.Tensor:
 
 
 def table_step(ids: torch.Tensor, cache: Prefixes) -> tuple[torch.Tensor, Prefixes]:
-    rows = tuple((*prefix, piece) for prefix, piece in zip(cache.rows, ids.tolist(), strict=True))
+    rows = tuple((*prefix, token) for prefix, token in zip(cache.rows, ids.tolist(), strict=True))
     return torch.stack([next_log_probs(prefix[0], prefix[1:]) for prefix in rows]), Prefixes(rows)
 
 
@@ -100,7 +93,7 @@ def constrained(
 
 
 def has(ids: Sequence[int], terms: Sequence[str]) -> bool:
-    """Whether what was written has each term as whole words, and one that is wanted twice twice."""
+    """Return whether a text contains each term as whole words, as often as `terms` lists it."""
     words = "".join(SURFACES[i] for i in ids).split()
     return all(
         sum(words[i : i + n] == term.split() for i in range(len(words))) >= terms.count(term)
@@ -118,10 +111,9 @@ TERMS = st.lists(st.sampled_from(["a", "bx"]), max_size=2).flatmap(
 @given(st.integers(0, 999), TERMS, st.integers(1, 6))
 @example(0, ["a", "bx"], 4)
 @example(0, ["bx", "bx"], 5)
-@example(
-    0, ["bx", "b b"], 6
-)  # "b bx b b": the second word seems to meet one term, then grows into the other
-def test_a_wide_beam_finds_all_that_hold_the_terms_and_nothing_else(
+# "b bx b b": the second word seems to complete one term, then grows into the other.
+@example(0, ["bx", "b b"], 6)
+def test_a_wide_beam_finds_exactly_the_sequences_that_contain_the_terms(
     seed: int, terms: list[str], limit: int
 ) -> None:
     everything = [ids for n in range(limit) for ids in product(TEXT, repeat=n)]
@@ -141,7 +133,7 @@ def test_a_wide_beam_finds_all_that_hold_the_terms_and_nothing_else(
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 999), TERMS, st.integers(1, 4), st.integers(0, 5))
-def test_a_narrow_beam_finds_some_wherever_there_are_any(
+def test_a_narrow_beam_finds_a_sequence_with_all_terms(
     seed: int, terms: list[str], width: int, room: int
 ) -> None:
     limit = sum(len(SPELLINGS[term]) for term in terms) + room + 1
@@ -155,7 +147,7 @@ def test_a_narrow_beam_finds_some_wherever_there_are_any(
     st.lists(st.tuples(st.integers(0, 999), TERMS, st.integers(2, 8)), min_size=1, max_size=5),
     st.integers(1, 4),
 )
-def test_a_batch_gives_each_sentence_what_it_gets_alone_with_terms_or_without(
+def test_a_sentence_gets_the_same_result_in_a_batch_as_alone_with_or_without_terms(
     sentences: list[tuple[int, list[str], int]], width: int
 ) -> None:
     seeds, terms, limits = zip(*sentences, strict=True)
@@ -169,7 +161,7 @@ def test_a_batch_gives_each_sentence_what_it_gets_alone_with_terms_or_without(
             assert together[i] == plain[0]
 
 
-def test_banks_take_turns_the_fullest_first_and_what_is_impossible_is_last() -> None:
+def test_banks_take_turns_fullest_first_and_impossible_offers_come_last() -> None:
     bank = torch.tensor([[0, 0, 0, 1, 1, 2, 2]])
     score = torch.tensor([[-1.0, -2.0, -3.0, -4.0, NEVER, -9.0, -8.0]])
     # the best of each: bank 2 first, then by score; then the second of each; then the third
@@ -195,7 +187,7 @@ def translator() -> Translator:
 def terms_of(
     n: int, chance: random.Random, source: str, target: str, links: Sequence[tuple[int, int]]
 ) -> Glossary | None:
-    """Words of a sentence that are linked to one word only, with that word."""
+    """Return a glossary of up to n words of a sentence that are linked to one word only."""
     from_words, to_words = source.split(), target.split()
     lower = [word.lower() for word in from_words]
     one = [
@@ -258,13 +250,13 @@ def test_a_sentence_without_the_term_is_translated_as_without_a_glossary(
             assert with_terms.score == pytest.approx(plain.score, abs=1e-4)
         assert with_terms.missing == ()
     [found] = translator.translate(["Your cat is a lovely cat"], glossary=glossary)
-    assert found.text.split().count("micio") == 2, "as often as it stands there"
+    assert found.text.split().count("micio") == 2, "as often as in the source"
 
 
 @pytest.mark.parametrize(
     "targets", [("micio", "gattino"), ("gattino", "micio"), ("micio bello", "gattino")]
 )
-def test_of_several_translations_of_a_term_one_is_written(
+def test_one_of_several_translations_of_a_term_is_written(
     translator: Translator, targets: tuple[str, ...]
 ) -> None:
     [found] = translator.translate(["The cat sleeps"], glossary=Glossary([("cat", targets)]))
@@ -272,7 +264,7 @@ def test_of_several_translations_of_a_term_one_is_written(
     assert found.missing == ()
 
 
-def test_what_must_not_be_translated_is_not(translator: Translator) -> None:
+def test_a_term_without_a_translation_is_kept_as_it_is(translator: Translator) -> None:
     glossary = Glossary([("Acme Corp", ()), ("dog", ())])
     texts = ["Acme Corp sleeps", "I love Acme Corp and my dog", "Does Acme Corp love the dog?"]
     for found in translator.translate(texts, glossary=glossary):
@@ -281,7 +273,7 @@ def test_what_must_not_be_translated_is_not(translator: Translator) -> None:
         assert found.missing == ()
 
 
-def test_a_term_for_which_there_is_no_room_is_reported_and_the_rest_is_as_without(
+def test_a_term_that_does_not_fit_is_reported_and_the_rest_is_translated_without_it(
     translator: Translator,
 ) -> None:
     glossary = Glossary([("cat", ("supercalifragilistico",))])
@@ -300,9 +292,8 @@ def test_a_term_that_holds_a_forbidden_word_is_reported(translator: Translator) 
     assert contains_phrase(found.text, "dorme")
 
 
-@settings(
-    deadline=None, max_examples=15, phases=[Phase.explicit, Phase.generate]
-)  # to shrink takes minutes
+# Without shrinking, which would take minutes.
+@settings(deadline=None, max_examples=15, phases=[Phase.explicit, Phase.generate])
 @given(st.data())
 def test_a_forbidden_phrase_is_never_written_however_it_is_spelled(
     translator: Translator, data: st.DataObject
@@ -353,7 +344,7 @@ def test_numbers_addresses_and_placeholders_survive(translator: Translator, form
         assert found.missing == ()
 
 
-def test_several_of_them_survive_together(translator: Translator) -> None:
+def test_several_protected_words_survive_together(translator: Translator) -> None:
     [found] = translator.translate(
         ["I see 3 cats, {name} and maria@example.org at 12:30"], protect=True
     )
@@ -361,7 +352,7 @@ def test_several_of_them_survive_together(translator: Translator) -> None:
         assert token in found.text
 
 
-def test_the_settings_of_the_model_serve_where_nothing_is_said(translator: Translator) -> None:
+def test_settings_that_are_not_given_are_those_of_the_model(translator: Translator) -> None:
     assert translator.settings() == translator.decode_config
     assert translator.settings(beam=7) == DecodeConfig(
         **{**translator.decode_config.model_dump(), "beam": 7}

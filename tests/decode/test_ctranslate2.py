@@ -57,7 +57,7 @@ def small(untrained_folder: ModelFolder, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Where models were converted to, one each time."""
+    """Record the folder of each conversion."""
     made: list[Path] = []
 
     def counted(model: Transformer, folder: Path) -> None:
@@ -275,7 +275,7 @@ def test_unsupported_models_have_a_reason(
 
 
 def test_int8_translates_nearly_as_float32_does() -> None:
-    """100 held-out sentences; not one less than 95 alike."""
+    """Of 100 held-out sentences, at least 95 have the same translation."""
     folder = load_model(BUILTIN)
     rough = Translator(folder, engine="auto", precision="int8")
     assert str(rough.engine(PLAIN)[0]).startswith("ctranslate2, int8, threads: ")
@@ -347,7 +347,7 @@ def test_ctranslate2_works_without_importing_torch(tmp_path: Path) -> None:
 
 
 def test_opening_a_model_does_not_load_torchs_compiler() -> None:
-    """It takes seconds, and drawing random numbers for a model without memory loads it."""
+    """Loading it takes seconds, and random numbers on the meta device would load it."""
     program = (
         "import sys, transduce; transduce.load(engine='torch').translate(['I love you']);"
         "print('torch' in sys.modules, 'torch._dynamo' in sys.modules)"
@@ -360,7 +360,7 @@ def test_opening_a_model_does_not_load_torchs_compiler() -> None:
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 def test_both_engines_rank_by_the_same_penalty(alpha: float) -> None:
-    """Within 1e-4 nats a piece; scores without a penalty are sums."""
+    """Within 1e-4 nats per token; scores without a penalty are sums."""
     folder = load_model(BUILTIN)
     found = [
         Translator(folder, engine=name).translate(SOURCES[:40], alpha=alpha)

@@ -32,12 +32,12 @@ def make(window: int = 13, positions: str = "sinusoidal") -> Generator:
     folder = ModelFolder(
         FolderConfig(model=config), LanguageModel(config).eval(), vocabulary, vocabulary
     )
-    with torch.no_grad():  # fresh weights are too even to tell pieces apart
+    with torch.no_grad():  # larger embeddings, so that the distributions are not nearly uniform
         folder.model.embedding.weight.mul_(3)
     return Generator(folder)
 
 
-def slow(generator: Generator, prompt: str, tokens: int) -> list[int]:
+def greedy_without_cache(generator: Generator, prompt: str, tokens: int) -> list[int]:
     """Greedy generation without a cache: read the window, append, drop the first if it is full."""
     read = generator.vocabulary.encode(prompt) or [SOS]
     written: list[int] = []
@@ -53,17 +53,17 @@ def slow(generator: Generator, prompt: str, tokens: int) -> list[int]:
 
 
 @pytest.mark.parametrize("prompt", ["", "the cat", TEXT * 3])
-def test_cached_and_sliding_generation_writes_what_reading_everything_again_writes(
+def test_generation_with_the_cache_equals_generation_without(
     prompt: str,
 ) -> None:
     generator = make()
     greedy = Sampling(temperature=0.0)
-    found = [piece.id for piece in generator.draw(generator.context(prompt), 40, greedy)]
-    assert found == slow(generator, prompt, 40)
+    found = [token.id for token in generator.draw(generator.context(prompt), 40, greedy)]
+    assert found == greedy_without_cache(generator, prompt, 40)
     assert len(found) > generator.window or found[-1] == EOS
 
 
-def test_the_same_seed_writes_the_same_and_another_another() -> None:
+def test_the_same_seed_gives_the_same_text_and_another_seed_another() -> None:
     generator = make()
     texts = [generator.generate("the", 30, Sampling(seed=seed))[0].text for seed in (1, 1, 2)]
     assert texts[0] == texts[1] != texts[2]
@@ -78,7 +78,7 @@ def test_top_k_of_one_is_greedy() -> None:
     assert greedy == one
 
 
-def test_several_texts_differ_and_each_can_be_had_alone() -> None:
+def test_several_texts_differ_and_each_can_be_generated_alone() -> None:
     generator = make()
     three = generator.generate("the", 30, Sampling(), n=3)
     assert len({generation.text for generation in three}) == 3
@@ -96,16 +96,16 @@ def test_log_probabilities_are_those_of_one_pass_over_the_whole() -> None:
     generator = make(window=50)
     context = generator.context("the")
     drawn = list(generator.draw(context, 20, Sampling(seed=4)))
-    ids = [*context, *(piece.id for piece in drawn)]
+    ids = [*context, *(token.id for token in drawn)]
     with torch.inference_mode():
         log_probs = torch.log_softmax(generator.model(torch.tensor([ids])), dim=-1)[0]
-    for t, piece in enumerate(drawn):
-        assert piece.log_prob == pytest.approx(
-            float(log_probs[len(context) - 1 + t, piece.id]), abs=1e-4
+    for t, token in enumerate(drawn):
+        assert token.log_prob == pytest.approx(
+            float(log_probs[len(context) - 1 + t, token.id]), abs=1e-4
         )
 
 
-def test_a_prompt_longer_than_the_window_is_slid_and_says_so() -> None:
+def test_a_prompt_longer_than_the_window_is_cut_and_marked() -> None:
     generator = make()
     greedy = Sampling(temperature=0.0)
     [long], [end] = generator.generate(TEXT, 5, greedy), generator.generate(TEXT[-13:], 5, greedy)
@@ -114,7 +114,7 @@ def test_a_prompt_longer_than_the_window_is_slid_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "stop", "wanted"),
+    ("texts", "stop", "expected"),
     [
         (["ab", "c"], [], "abc"),
         (["ab", "cd", "ef"], ["cd"], "ab"),
@@ -125,12 +125,12 @@ def test_a_prompt_longer_than_the_window_is_slid_and_says_so() -> None:
     ],
 )
 def test_a_text_ends_before_the_first_stop_string_however_it_arrives(
-    texts: list[str], stop: list[str], wanted: str
+    texts: list[str], stop: list[str], expected: str
 ) -> None:
-    assert "".join(until(iter(texts), stop)) == wanted
+    assert "".join(until(iter(texts), stop)) == expected
 
 
-def test_what_may_be_a_stop_string_is_held_back() -> None:
+def test_the_possible_beginning_of_a_stop_string_is_held_back() -> None:
     def texts() -> Iterator[str]:
         yield from ("a", "ST", "OP")
 
@@ -143,7 +143,7 @@ def test_half_a_character_is_held_back_until_its_bytes_are_there() -> None:
     assert list(generator._texts(iter(ids))) == ["a", "é", "€"]
 
 
-def test_learned_positions_slide_too() -> None:
+def test_a_model_with_learned_positions_generates_past_its_window() -> None:
     generator = make(positions="learned")
     assert len(generator.generate("the", 40, Sampling())[0].pieces) > 13
 

@@ -31,11 +31,11 @@ SHAPE = {"vocab_size": 211, "n_layers": 2, "d_model": 26, "d_ff": 37, "n_heads":
 HELD_OUT = [pair.source for pair in generate("en-it", 150, seed=31, split="held-out")]
 
 
-def random_ids(n: int, longest: int, n_pieces: int, seed: int) -> list[Ids]:
+def random_ids(n: int, longest: int, n_tokens: int, seed: int) -> list[Ids]:
     chance = torch.Generator().manual_seed(seed)
     lengths = torch.randint(1, longest, (n,), generator=chance).tolist()
     return [
-        tuple(torch.randint(4, n_pieces, (length,), generator=chance).tolist())
+        tuple(torch.randint(4, n_tokens, (length,), generator=chance).tolist())
         for length in lengths
     ]
 
@@ -52,17 +52,19 @@ def random_model(**shape: Any) -> Transformer:
 
 
 def teach_to_end(model: Transformer, sources: list[Ids], about: int) -> None:
-    """Fit the row of [EOS] so that it wins after `about` tokens: random weights never do."""
+    """Fit the embedding of [EOS] so that translations end after about `about` tokens.
+
+    With random weights alone they would never end.
+    """
     source = pad([encode_source(ids) for ids in sources])
     target = torch.randint(4, SHAPE["vocab_size"], (len(sources), 3 * about))
     target[:, 0] = SOS
     with torch.no_grad():
         hidden, _ = model.decode(target, model.start(source, source != PAD))
         best = model.logits(hidden).max(dim=-1).values.mean()
-        wanted = torch.where(torch.arange(3 * about) >= about, 2 * best, -best).expand(
-            len(sources), -1
-        )
-        x, y = hidden.flatten(end_dim=1).double(), wanted.flatten().double()
+        logits = torch.where(torch.arange(3 * about) >= about, 2 * best, -best)
+        logits = logits.expand(len(sources), -1)
+        x, y = hidden.flatten(end_dim=1).double(), logits.flatten().double()
         row = torch.linalg.solve(x.T @ x + 0.1 * torch.eye(x.shape[1]).double(), x.T @ y)
         model.source_embedding.weight[EOS] = row.float()
 
@@ -70,7 +72,7 @@ def teach_to_end(model: Transformer, sources: list[Ids], about: int) -> None:
 def n_ties(
     model: Transformer, sources: list[Ids], ours: list[Ids], theirs: list[Ids], alpha: float = 1.0
 ) -> int:
-    """The number of outputs that differ, each of which must be a tie."""
+    """Return the number of outputs that differ; assert that each of them is a tie."""
     different = [i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b]
     chosen = [sources[i] for i in different]
     scores = [
@@ -90,7 +92,7 @@ def best(found: list[list[Hypothesis]]) -> list[Ids]:
 
 
 def generated(model: Transformer, sources: list[Ids], beam: int, most: int) -> list[Ids]:
-    """What Hugging Face's `generate` makes of the same weights."""
+    """Return the outputs of Hugging Face's `generate` with the same weights."""
     source = pad([encode_source(ids) for ids in sources])
     made = marian_of(model).generate(
         source,
@@ -114,9 +116,7 @@ def test_search_finds_what_hugging_face_generates_with_random_weights(
         teach_to_end(model, sources, about=9)
     how = TranslateOptions(DecodeConfig(beam=beam, max_length=39))
     found = search_all(TorchEngine([model], vocabulary), [SearchInput(ids) for ids in sources], how)
-    assert sum(not hypotheses[0].truncated for hypotheses in found) >= 30, (
-        "most of them end of themselves"
-    )
+    assert sum(not hypotheses[0].truncated for hypotheses in found) >= 30, "most end with [EOS]"
     assert len({len(ids) for ids in best(found)}) > 2
     assert n_ties(model, sources, best(found), generated(model, sources, beam, 39)) <= 2
 
@@ -186,7 +186,7 @@ def compare_engines(folder: ModelFolder, beam: int) -> int:
         search_all(engine, sentences, how),
     )
     n_whole = sum(not hypotheses[0].truncated for hypotheses in ours)
-    assert n_whole > len(ours) / 2, "what is cut is the reference's in either case"
+    assert n_whole > len(ours) / 2, "cut translations come from the torch engine in either case"
     assert isinstance(folder.model, Transformer)
     return n_ties(folder.model, [sentence.ids for sentence in sentences], best(ours), best(theirs))
 
@@ -208,7 +208,7 @@ def compare_engines(folder: ModelFolder, beam: int) -> int:
     ],
     ids=["the paper's", "pre-norm", "learned positions", "two vocabularies", "all of them"],
 )
-def test_ctranslate2_gives_every_piece_the_probability_that_we_give_it(
+def test_ctranslate2_gives_every_token_the_same_probability(
     shape: dict[str, Any], tmp_path: Path
 ) -> None:
     import ctranslate2

@@ -15,13 +15,13 @@ from transduce.decode.sampling import sampler
 from transduce.decode.search import NEVER, Rows, Step, search
 from transduce.text.vocabulary import EOS, SOS
 
-VOCAB = 6  # [PAD] [SOS] [EOS] [UNK] and two pieces, 4 and 5
+VOCAB = 6  # [PAD] [SOS] [EOS] [UNK] and two tokens, 4 and 5
 TEXT = (4, 5)
 
 
 @dataclass(frozen=True)
 class Prefixes:
-    """The honest cache of a fake model: which sentence a row belongs to, and all it has read."""
+    """The cache of a fake model: the seed of each row, and the tokens it has read."""
 
     rows: tuple[tuple[int, ...], ...]
 
@@ -30,7 +30,7 @@ class Prefixes:
 
 
 def next_log_probs(seed: int, prefix: tuple[int, ...]) -> torch.Tensor:
-    """A random but fixed distribution over what follows a prefix: [EOS], 4 and 5 only."""
+    """Return a random but fixed distribution over the next token: [EOS], 4 and 5 only."""
     generator = torch.Generator().manual_seed(hash((seed, prefix)) % 2**31)
     logits = torch.full((VOCAB,), float("-inf"))
     logits[[EOS, *TEXT]] = 2 * torch.randn(3, generator=generator)
@@ -38,7 +38,7 @@ def next_log_probs(seed: int, prefix: tuple[int, ...]) -> torch.Tensor:
 
 
 def table_step(ids: torch.Tensor, cache: Prefixes) -> tuple[torch.Tensor, Prefixes]:
-    rows = tuple((*prefix, piece) for prefix, piece in zip(cache.rows, ids.tolist(), strict=True))
+    rows = tuple((*prefix, token) for prefix, token in zip(cache.rows, ids.tolist(), strict=True))
     return torch.stack([next_log_probs(prefix[0], prefix[1:]) for prefix in rows]), Prefixes(rows)
 
 
@@ -49,7 +49,7 @@ def start(*seeds: int) -> Prefixes:
 def brute_force(
     seed: int, max_length: int, penalty: Penalty
 ) -> list[tuple[float, tuple[int, ...]]]:
-    """Every target of at most max_length pieces, [EOS] counted, with its score, best first."""
+    """Return every target of at most max_length tokens, [EOS] included, with its score."""
     found = []
     for n in range(max_length):
         for ids in product(TEXT, repeat=n):
@@ -74,7 +74,7 @@ def test_a_wide_beam_finds_what_brute_force_finds(seed: int, penalty: Penalty) -
 
 
 def greedy(seed: int, max_length: int) -> tuple[int, ...]:
-    """The obvious loop."""
+    """Return the greedy target, found by a plain loop."""
     prefix: tuple[int, ...] = (SOS,)
     while len(prefix) < max_length:
         best = int(next_log_probs(seed, prefix).argmax())
@@ -92,7 +92,7 @@ def test_a_beam_of_one_is_greedy(seed: int) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(0, 999), min_size=1, max_size=6), st.integers(1, 5), st.data())
-def test_a_batch_gives_each_sentence_what_it_gets_alone(
+def test_a_sentence_gets_the_same_result_in_a_batch_as_alone(
     seeds: list[int], width: int, data: st.DataObject
 ) -> None:
     limits = [data.draw(st.integers(1, 8)) for _ in seeds]
@@ -104,7 +104,7 @@ def test_a_batch_gives_each_sentence_what_it_gets_alone(
     assert together == alone
 
 
-def test_the_length_limit_ends_a_hypothesis_and_says_so() -> None:
+def test_a_hypothesis_cut_at_the_maximum_length_is_marked_truncated() -> None:
     for seed in range(30):
         [found] = search(table_step, start(seed), [3], width=2)
         for hypothesis in found:
@@ -113,7 +113,7 @@ def test_the_length_limit_ends_a_hypothesis_and_says_so() -> None:
             assert hypothesis.truncated == (len(hypothesis.ids) == 2 and not chose_to_end)
 
 
-def test_a_forbidden_piece_is_never_written() -> None:
+def test_a_forbidden_token_is_never_written() -> None:
     def never_5(rows: Rows, log_probs: torch.Tensor) -> torch.Tensor:
         return log_probs.index_fill_(1, torch.tensor([5]), NEVER)
 
@@ -131,7 +131,7 @@ def test_penalties_by_hand() -> None:
 
 
 def chain_step(probabilities: list[float]) -> Step[Prefixes]:
-    """Every step has the same distribution over [EOS], 4 and 5."""
+    """Return a step function with the same distribution over [EOS], 4 and 5 at every step."""
     log_probs = torch.full((VOCAB,), float("-inf"))
     log_probs[[EOS, *TEXT]] = torch.tensor(probabilities).log()
 
@@ -159,9 +159,9 @@ def test_top_k_of_one_takes_the_best() -> None:
     assert {hypothesis.ids for hypothesis in draw(20, [0.2, 0.5, 0.3], top_k=1)} == {(4,) * 8}
 
 
-def test_top_p_keeps_the_fewest_pieces_that_reach_p() -> None:
+def test_top_p_keeps_the_fewest_tokens_that_reach_p() -> None:
     drawn = {
-        piece for hypothesis in draw(200, [0.2, 0.5, 0.3], top_p=0.6) for piece in hypothesis.ids
+        token for hypothesis in draw(200, [0.2, 0.5, 0.3], top_p=0.6) for token in hypothesis.ids
     }
     assert drawn == {4, 5}
     assert {hypothesis.ids for hypothesis in draw(20, [0.2, 0.5, 0.3], top_p=0.49)} == {(4,) * 8}
@@ -169,20 +169,20 @@ def test_top_p_keeps_the_fewest_pieces_that_reach_p() -> None:
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_draws_follow_the_tempered_distribution(temperature: float) -> None:
-    """10,000 first pieces; each share within 4.9 standard deviations of its probability.
+    """10,000 first tokens; each share within 4.9 standard deviations of its probability.
 
     Three temperatures, three shares each. The seed is fixed; fewer than 1 of 100,000 would fail.
     """
     probabilities = torch.tensor([0.2, 0.5, 0.3])
-    wanted = torch.softmax(probabilities.log() / temperature, dim=-1)
+    expected = torch.softmax(probabilities.log() / temperature, dim=-1)
     drawn = [
         (*hypothesis.ids, EOS)[0]
         for hypothesis in draw(10_000, probabilities.tolist(), temperature=temperature)
     ]
-    for piece, p in zip((EOS, *TEXT), wanted.tolist(), strict=True):
+    for token, p in zip((EOS, *TEXT), expected.tolist(), strict=True):
         deviation = (p * (1 - p) / 10_000) ** 0.5
-        assert abs(drawn.count(piece) / 10_000 - p) < 4.9 * deviation
+        assert abs(drawn.count(token) / 10_000 - p) < 4.9 * deviation
 
 
-def test_the_same_seed_draws_the_same_whoever_stands_beside_it() -> None:
+def test_the_draws_of_a_sentence_do_not_depend_on_the_batch() -> None:
     assert draw(20, [0.2, 0.5, 0.3])[:7] == draw(7, [0.2, 0.5, 0.3])

@@ -103,7 +103,7 @@ def test_order_is_kept_and_blank_stays_blank_whatever_the_batches(
     n_workers=st.integers(1, 5),
     most=st.integers(1, 100),
 )
-def test_a_schedule_has_every_sentence_once_and_as_much_for_each_worker(
+def test_batches_contain_every_sentence_once_and_spread_evenly_over_workers(
     lengths: list[int], width: int, n_workers: int, most: int
 ) -> None:
     batches = make_batches([SearchInput((9,) * n) for n in lengths], width, n_workers, most)
@@ -122,14 +122,14 @@ def test_words_that_were_not_in_the_training_text_are_named(translator: Translat
     assert translator.translate(["I love you very much"])[0].unseen == ()
 
 
-def test_a_model_that_kept_no_words_names_none(untrained_folder: ModelFolder) -> None:
+def test_a_model_without_a_word_list_names_no_unseen_words(untrained_folder: ModelFolder) -> None:
     assert Translator(replace(untrained_folder, words=None)).unseen_words("elephants") == ()
 
 
-def test_the_maximum_length_is_the_input_plus_fifty_unless_said(
+def test_the_maximum_length_is_the_input_plus_fifty_unless_set(
     untrained_folder: ModelFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model that would never end of itself is stopped, and says so."""
+    """A model that never writes [EOS] is stopped, and the translation is marked truncated."""
     translator = Translator(untrained_folder)
     monkeypatch.setattr(
         translator.model, "logits", lambda hidden: torch.arange(700.0).expand(len(hidden), 700)
@@ -164,7 +164,7 @@ def test_a_single_string_is_refused_with_the_remedy(translator: Translator) -> N
         translator.translate("I love you")
 
 
-def test_a_model_with_learned_positions_reads_and_writes_no_further_than_they_go(
+def test_a_model_with_learned_positions_reads_and_writes_only_within_them(
     untrained_folder: ModelFolder,
 ) -> None:
     shape = untrained_folder.config.model.model_dump()
@@ -189,7 +189,7 @@ def test_texts_may_come_from_a_generator(translator: Translator) -> None:
     ]
 
 
-def test_half_a_surrogate_pair_is_replaced_and_flagged(translator: Translator) -> None:
+def test_a_lone_surrogate_is_replaced_and_flagged(translator: Translator) -> None:
     [found] = translator.translate(["I love \udcff you"])
     assert found.flags[0] == "invalid_characters"
     assert found.unknown == ("\ufffd",)
@@ -259,7 +259,7 @@ def test_a_language_model_cannot_translate(untrained_folder: ModelFolder) -> Non
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
 @pytest.mark.parametrize("alpha", [0.6, 1.0])
 def test_a_translation_has_the_score_that_score_gives_it(engine: EngineName, alpha: float) -> None:
-    """Two ways: step by step while searching, and all positions at once."""
+    """The search scores step by step, `score` scores all positions at once."""
     translator = load(engine=engine)
     found = translator.translate(SOURCES[:100], alpha=alpha, details=True)
     scored = translator.score([(each.source, each.text) for each in found], alpha=alpha)
@@ -273,7 +273,7 @@ def test_a_translation_has_the_score_that_score_gives_it(engine: EngineName, alp
 
 
 def disturbed(folder: ModelFolder) -> ModelFolder:
-    """The same model with other weights."""
+    """Return the same model with other weights."""
     model = copy.deepcopy(folder.model)
     torch.manual_seed(1)
     with torch.no_grad():
@@ -284,7 +284,7 @@ def disturbed(folder: ModelFolder) -> ModelFolder:
     return replace(folder, weights=model)
 
 
-def test_a_model_together_with_itself_is_the_model(translator: Translator) -> None:
+def test_an_ensemble_of_a_model_with_itself_equals_the_model(translator: Translator) -> None:
     twice = Translator(translator.folder, translator.folder)
     for alone, together in zip(
         translator.translate(SOURCES[:30]), twice.translate(SOURCES[:30]), strict=True
@@ -293,7 +293,7 @@ def test_a_model_together_with_itself_is_the_model(translator: Translator) -> No
         assert together.score == pytest.approx(alone.score, abs=1e-4)
 
 
-def test_models_together_average_their_probabilities(translator: Translator) -> None:
+def test_an_ensemble_averages_the_probabilities_of_its_models(translator: Translator) -> None:
     other = disturbed(translator.folder)
     together = Translator(translator.folder, other)
     pairs = [(pair.source, pair.target) for pair in HELD_OUT[:10]]
@@ -312,7 +312,7 @@ def test_models_together_average_their_probabilities(translator: Translator) -> 
     assert str(together.torch_engine).startswith("torch, 2 models together, float32, threads: ")
 
 
-def test_models_with_other_vocabularies_cannot_translate_together(
+def test_models_with_different_vocabularies_cannot_form_an_ensemble(
     translator: Translator, untrained_folder: ModelFolder
 ) -> None:
     with pytest.raises(ModelError, match="must have the same vocabulary; train them with one"):
@@ -340,7 +340,7 @@ def test_the_n_best_are_different_and_sorted_and_the_first_is_the_translation(
         assert len({each.text for each in found.alternatives}) > 1
 
 
-def test_alternatives_begin_with_the_prefix_and_differ_in_the_piece_after_it(
+def test_alternatives_begin_with_the_prefix_and_differ_in_the_token_after_it(
     translator: Translator,
 ) -> None:
     for text, prefix in (
@@ -389,7 +389,7 @@ def test_a_stream_joined_is_the_greedy_translation(translator: Translator) -> No
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_no_n_pieces_in_a_row_are_written_twice(translator: Translator, n: int) -> None:
+def test_no_n_tokens_in_a_row_are_written_twice(translator: Translator, n: int) -> None:
     hot = Sampling(temperature=5.0)
     for how in ({"beam": 4}, {"beam": 1}, {"sampling": hot}):
         for found in translator.translate(
@@ -399,7 +399,7 @@ def test_no_n_pieces_in_a_row_are_written_twice(translator: Translator, n: int) 
             assert len(runs) == len(set(runs))
 
 
-def test_equal_lines_are_searched_once_and_drawn_each_for_itself(
+def test_equal_lines_are_searched_once_but_sampled_separately(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n_searched: list[int] = []
@@ -436,7 +436,7 @@ def test_a_line_that_is_too_long_is_split_translated_and_joined(translator: Tran
     assert found.flags == ()
 
 
-def test_a_run_of_more_pieces_than_the_model_can_read_is_copied_and_flagged(
+def test_a_run_of_more_tokens_than_the_model_can_read_is_copied_and_flagged(
     translator: Translator,
 ) -> None:
     run = "愛x" * 300
@@ -540,11 +540,13 @@ def test_a_prefix_longer_than_the_positions_of_a_model_is_refused(
     bound = Translator(
         replace(untrained_folder, config=FolderConfig(model=config), weights=build(config).eval())
     )
-    with pytest.raises(UsageError, match=r"the prefix has \d+ tokens; this model writes at most 4"):
+    with pytest.raises(
+        UsageError, match=r"the prefix has \d+ tokens, but this model writes at most 4"
+    ):
         bound.translate(["I love you"], prefix="I love you very much and I love you")
 
 
-def test_a_prefix_that_another_rule_forbids_is_written_all_the_same(translator: Translator) -> None:
+def test_a_prefix_that_contains_a_forbidden_phrase_is_kept(translator: Translator) -> None:
     [found] = translator.translate(["I love you very much"], prefix="Ti amo", forbid=["amo"])
     assert found.text.startswith("Ti amo")
 

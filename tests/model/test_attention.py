@@ -29,8 +29,8 @@ def test_equation_1_by_hand() -> None:
     q = torch.tensor([[[[1.0, 0.0, 0.0, 0.0]]]])
     k = torch.tensor([[[[2.0 * math.log(3), 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]]])
     v = torch.tensor([[[[4.0], [8.0]]]])
-    # scores 2 ln 3 and 0, divided by sqrt(4): ln 3 and 0; softmax 3/4 and 1/4; 3/4 * 4 + 1/4 * 8 =
-    # 5
+    # Scores 2 ln 3 and 0, divided by sqrt(4): ln 3 and 0. Softmax: 3/4 and 1/4.
+    # 3/4 * 4 + 1/4 * 8 = 5.
     assert scaled_dot_product_attention(q, k, v).item() == 5.0
 
 

@@ -5,7 +5,7 @@ from transduce.model.dropout import Dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
-def test_the_share_that_is_dropped_is_p_and_the_mean_stays(p: float) -> None:
+def test_the_dropped_share_is_p_and_the_mean_stays_the_same(p: float) -> None:
     torch.manual_seed(1)
     x = torch.ones(401, 1009)
     y = Dropout(p).train()(x)
@@ -18,7 +18,7 @@ def test_the_share_that_is_dropped_is_p_and_the_mean_stays(p: float) -> None:
 
 
 def test_numbers_are_dropped_independently() -> None:
-    """Four neighbours share one random word; they must still be independent, also across rows."""
+    """Four adjacent elements share one 64-bit draw; they must still be independent."""
     torch.manual_seed(2)
     dropped = (Dropout(0.3).train()(torch.ones(1003, 997)) == 0).float()
     for shift, axis in ((1, 1), (2, 1), (3, 1), (4, 1), (1, 0)):
@@ -26,7 +26,7 @@ def test_numbers_are_dropped_independently() -> None:
         assert abs(together - 0.09) < 0.002
 
 
-def test_the_gradient_passes_where_the_number_did() -> None:
+def test_the_gradient_passes_only_where_an_element_was_kept() -> None:
     torch.manual_seed(3)
     x = torch.randn(7, 11, requires_grad=True)
     y = Dropout(0.5).train()(x)

@@ -19,22 +19,23 @@ def test_sinusoids_are_the_formula_of_section_3_5() -> None:
             assert table[position, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-5)
 
 
-def test_sinusoids_of_later_positions_do_not_depend_on_where_we_start() -> None:
+def test_sinusoids_do_not_depend_on_the_first_position_requested() -> None:
     torch.testing.assert_close(sinusoids(1000, 7, 22, CPU), sinusoids(0, 1007, 22, CPU)[1000:])
 
 
 def test_a_shift_is_a_rotation_that_does_not_depend_on_the_position() -> None:
     """Section 3.5: PE(pos + k) is linear in PE(pos), a rotation of each sine-cosine pair."""
     table = sinusoids(0, 100, 22, CPU)
-    turn = torch.zeros(22, 22)
+    rotation = torch.zeros(22, 22)
     for i in range(11):
         angle = 9 / 10000 ** (2 * i / 22)
         sine, cosine = math.sin(angle), math.cos(angle)
-        turn[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = torch.tensor([[cosine, -sine], [sine, cosine]])
-    torch.testing.assert_close(table[:91] @ turn, table[9:], atol=1e-4, rtol=0)
+        pair = slice(2 * i, 2 * i + 2)
+        rotation[pair, pair] = torch.tensor([[cosine, -sine], [sine, cosine]])
+    torch.testing.assert_close(table[:91] @ rotation, table[9:], atol=1e-4, rtol=0)
 
 
-def test_learned_positions_end_with_a_clear_message() -> None:
+def test_a_text_longer_than_the_learned_positions_is_an_error() -> None:
     positions = LearnedPositions(ModelConfig(max_positions=10, positions="learned"))
     assert positions(3, 7).shape == (7, 512)
     with pytest.raises(

@@ -100,7 +100,7 @@ def test_decoding_token_by_token_with_the_cache_equals_reading_all_at_once(
 
 
 @pytest.mark.parametrize("changes", VARIANTS)
-def test_a_future_piece_changes_no_earlier_logit(
+def test_a_future_token_changes_no_earlier_logit(
     model_config: ModelConfig, changes: dict[str, object]
 ) -> None:
     model = make(model_config, **changes)
@@ -126,7 +126,7 @@ def test_more_padding_changes_nothing(
     torch.testing.assert_close(model(padded, padded != 0, target), logits, atol=1e-5, rtol=0)
 
 
-def test_a_batch_gives_each_sentence_what_it_gets_alone(model: Transformer) -> None:
+def test_a_sentence_gets_the_same_result_in_a_batch_as_alone(model: Transformer) -> None:
     source, target = random_ids(5, 7), random_ids(5, 3, seed=1)
     together = model(source, all_real(source), target)
     for i in range(5):
@@ -180,7 +180,7 @@ def test_dropout_acts_in_training_only(model_config: ModelConfig) -> None:
     )
 
 
-def test_dropout_falls_on_the_answer_of_a_sublayer_before_it_is_added(
+def test_dropout_applies_to_the_output_of_a_sublayer_before_it_is_added(
     model_config: ModelConfig,
 ) -> None:
     """Section 5.4: with nearly everything dropped, LayerNorm(x + Dropout(y)) is LayerNorm(x)."""
@@ -190,7 +190,7 @@ def test_dropout_falls_on_the_answer_of_a_sublayer_before_it_is_added(
     assert not torch.allclose(layer.eval()(x, y), layer.norm(x))
 
 
-def test_dropout_falls_on_the_sum_of_embedding_and_position(model_config: ModelConfig) -> None:
+def test_dropout_applies_to_the_sum_of_embedding_and_position(model_config: ModelConfig) -> None:
     embedding = make(model_config, dropout=0.5).source_embedding.train()
     ids = random_ids(3, 50)
     dropped, whole = embedding(ids), embedding.eval()(ids)

@@ -28,7 +28,7 @@ def only_text(rows: Rows, log_probs: LogProbs) -> LogProbs:
 def begin_with(prefixes: Sequence[Sequence[int]], rules: Sequence[Rule]) -> Rule:
     """Return a rule that makes each sentence begin with the given tokens, then applies `rules`.
 
-    The prefix may contain tokens that `rules` forbid. Its tokens keep the model's log-probabilities.
+    The prefix may contain tokens that `rules` forbid. Its log-probabilities stay the model's.
     """
 
     def rule(rows: Rows, log_probs: LogProbs) -> LogProbs:

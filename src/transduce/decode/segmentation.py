@@ -130,8 +130,8 @@ class Segmenter:
         ids = self._target_vocabulary.encode(self.clean(prefix))
         if len(ids) >= self.max_positions:
             raise UsageError(
-                f"the prefix has {len(ids)} tokens; this model writes at most "
-                f"{self.max_positions - 1}"
+                f"the prefix has {len(ids)} tokens, but this model writes at most "
+                f"{self.max_positions - 1}; shorten it"
             )
         return tuple(ids)
 
@@ -167,7 +167,7 @@ class Segmenter:
         )
 
     def _count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text; for a very long one, of its characters."""
+        """Return the number of tokens of each text, or of characters if it is not encoded."""
         return [len(ids) or len(text) for ids, text in zip(self._encode(texts), texts, strict=True)]
 
 
