@@ -273,7 +273,7 @@ def test_invalid_edits_give_the_same_message_in_python_and_javascript(
         {},
         {"norm": "pre"},
         {"positions": "learned", "max_positions": 61},
-        {"n_heads": 3, "d_k": 7, "d_v": 5},
+        {"n_layers": 3, "n_heads": 3, "d_k": 7, "d_v": 5},
         {"n_layers": 4, "norm": "pre", "positions": "learned", "n_heads": 3, "d_k": 3, "d_v": 13},
     ],
     ids=lambda changes: "-".join(map(str, changes)) or "post",

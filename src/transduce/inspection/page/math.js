@@ -84,13 +84,14 @@ export function shapeProbs(logits, temperature, topK, topP) {
   const total = probs.reduce((a, b) => a + b, 0);
   for (let i = 0; i < probs.length; i += 1) probs[i] /= total;
   if (topK >= logits.length && topP >= 1) return probs;
-  const order = topIndices(probs, logits.length);
+  const order = topIndices(probs, topK);
+  const allowed = order.reduce((sum, i) => sum + probs[i], 0);
   const keep = new Float64Array(probs.length);
   let sum = 0;
-  for (let rank = 0; rank < Math.min(topK, order.length); rank += 1) {
-    if (rank > 0 && sum >= topP) break;
-    keep[order[rank]] = probs[order[rank]];
-    sum += probs[order[rank]];
+  for (const i of order) {
+    if (sum >= topP * allowed) break; // top-p is a share of what top-k has left
+    keep[i] = probs[i];
+    sum += probs[i];
   }
   return keep.map((p) => p / sum);
 }

@@ -238,7 +238,7 @@ function topIndices(values, n) {
 }
 
 /** Whether the same few tokens are repeated in a loop. */
-function hasRepetition(ids) {
+export function hasRepetition(ids) {
   if (ids.length - new Set(ids).size < 6) return false;
   for (let period = 1; period <= 12; period += 1) {
     let run = 0;
