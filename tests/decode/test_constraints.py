@@ -1,5 +1,6 @@
 """Required terms and forbidden phrases: against brute force, and with the built-in model."""
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,12 +12,12 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from transduce.config import DecodeConfig
-from transduce.decode.constraints import Constraints, TermConstraint, allocate
+from transduce.decode.constraints import Constraints, Progress, TermConstraint, allocate
 from transduce.decode.engines.base import search_all
 from transduce.decode.hypotheses import Hypothesis, power_penalty
 from transduce.decode.load import load
 from transduce.decode.options import TranslateOptions
-from transduce.decode.search import NEVER, search
+from transduce.decode.search import NEVER, Rows, search
 from transduce.decode.segmentation import Segmenter
 from transduce.decode.translator import Translator
 from transduce.decode.words import RequiredTerm, Words
@@ -161,6 +162,71 @@ def test_a_sentence_gets_the_same_result_in_a_batch_as_alone_with_or_without_ter
             assert together[i] == plain[0]
 
 
+def write(terms: Sequence[str], text: Sequence[int]) -> list[Progress]:
+    """Return the progress before and after each token, all of log-probability -2."""
+    required = constraint(terms)
+    assert required is not None
+    steps = [Progress()]
+    for token in text:
+        steps.append(required.advance(steps[-1], token, -2.0, uniform_attention()[0].tolist()))
+    return steps
+
+
+def allowed_tokens(terms: Sequence[str], limit: int, text: Sequence[int]) -> set[int]:
+    """Return the tokens that the rule allows after a text."""
+    constraints = Constraints([constraint(terms)], [limit], uniform_attention)
+    prefix = (SOS, *text)
+    constraints._progress[0, prefix] = write(terms, text)[-1]
+    log_probs = torch.full((1, len(SURFACES)), NEVER)
+    log_probs[0, [EOS, *TEXT]] = -1.0
+    constraints.rule(Rows(torch.tensor([prefix]), torch.tensor([0])), log_probs)
+    return {token for token in (EOS, *TEXT) if log_probs[0, token] > NEVER}
+
+
+@pytest.mark.parametrize("terms", [["a"], ["bx"], ["a", "bx"], ["b b"], ["bx", "b b"]])
+def test_a_token_is_allowed_if_and_only_if_the_terms_can_still_be_met_in_the_room_that_is_left(
+    terms: list[str],
+) -> None:
+    """By brute force; with a token that needs the last room, and with one of room to spare."""
+    for limit in range(2, 6):
+        complete = [ids for n in range(limit) for ids in product(TEXT, repeat=n) if has(ids, terms)]
+        beginnings = {ids[:n] for ids in complete for n in range(len(ids) + 1)}
+        for text in beginnings:
+            if len(text) + 1 == limit:
+                continue  # only [EOS] is possible, whatever the rule says
+            possible = {ids[len(text)] for ids in complete if ids[: len(text)] == text != ids}
+            possible |= {EOS} if text in complete else set()
+            assert allowed_tokens(terms, limit, text) == possible, (limit, text)
+
+
+def test_a_term_whose_last_word_is_lengthened_is_as_if_it_had_never_been_met() -> None:
+    before, met, lengthened = write(["a"], (4, 6))
+    assert (met.bank, met.met) == (1, {0})
+    assert met.bonus > 0
+    assert (lengthened.bank, lengthened.met) == (before.bank, before.met) == (0, frozenset())
+    assert lengthened.bonus == pytest.approx(0)
+    first, _, second = write(["a", "a"], (4, 4, 6))[1:]
+    assert (second.bank, second.met) == (first.bank, first.met)
+    assert second.bonus == pytest.approx(first.bonus)
+
+
+def test_a_term_that_ends_in_a_sign_stays_met_whatever_follows() -> None:
+    words = Letters()
+    words.surfaces = [*SURFACES, " c!"]
+    required = TermConstraint([RequiredTerm(("c!",), (), ((7,),), 0, 1)], words)
+    met = required.advance(Progress(), 7, -2.0, [0.2])
+    assert required.advance(met, 6, -2.0, [0.2]).met == met.met == {0}
+
+
+def test_a_term_is_credited_with_nine_tenths_of_its_cost_less_what_attention_looked_elsewhere() -> (
+    None
+):
+    *_, met = write(["bx"], (5, 6))  # two tokens of log-probability -2; attention 0.2 to its word
+    assert met.bonus == pytest.approx(math.log(0.2) + 0.9 * 4)
+    *_, met = write(["a"], (4,))
+    assert met.bonus == pytest.approx(math.log(0.2) + 0.9 * 2)
+
+
 def test_banks_take_turns_fullest_first_and_impossible_offers_come_last() -> None:
     bank = torch.tensor([[0, 0, 0, 1, 1, 2, 2]])
     score = torch.tensor([[-1.0, -2.0, -3.0, -4.0, NEVER, -9.0, -8.0]])
@@ -235,6 +301,45 @@ def test_two_terms_a_sentence_are_all_met_and_bleu_is_not_lower(translator: Tran
     plain = [translation.text for translation in translator.translate(SOURCES, beam=4)]
     references = [pair.target for pair in HELD_OUT]
     assert evaluate.bleu(found, references).value >= evaluate.bleu(plain, references).value
+
+
+# English nouns with an Italian word that no training text contains; the grammar uses another one.
+RARE = {"girl": "fanciulla", "boy": "fanciullo", "house": "dimora", "dog": "cagnolino"}
+
+
+def test_a_word_the_model_would_not_choose_stands_where_its_own_word_would(
+    translator: Translator,
+) -> None:
+    """Not beside it, and not at the end of the sentence."""
+    chosen = [
+        (text, word)
+        for text in SOURCES
+        for word in RARE
+        if text.lower().strip("?").split().count(word) == 1
+    ][:10]
+    glossary = Glossary([(word, (target,)) for word, target in RARE.items()])
+    texts = [text for text, _ in chosen]
+    plain = translator.translate(texts, details=True)
+    n_right = 0
+    for (text, word), own, found in zip(
+        chosen, plain, translator.translate(texts, glossary=glossary), strict=True
+    ):
+        source_place = text.lower().strip("?").split().index(word)
+        links = [tuple(map(int, link.split("-"))) for link in own.alignment.split()]
+        places = [target for source, target in links if source == source_place]
+        assert contains_phrase(found.text, RARE[word])
+        n_right += found.text.lower().strip("?").split().index(RARE[word]) in places
+    assert len(chosen) == 10
+    assert n_right >= 8
+
+
+def test_the_score_of_a_translation_with_terms_is_the_one_the_model_gives_it(
+    translator: Translator,
+) -> None:
+    glossary = Glossary([(word, (target,)) for word, target in RARE.items()])
+    found = translator.translate(["The girl sees the dog", "A boy sleeps"], glossary=glossary)
+    again = translator.score([(each.source, each.text) for each in found])
+    assert [each.score for each in found] == pytest.approx([each.score for each in again], abs=1e-4)
 
 
 def test_a_sentence_without_the_term_is_translated_as_without_a_glossary(
