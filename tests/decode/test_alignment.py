@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from transduce.decode.alignment import align, pharaoh, word_indices
+from transduce.decode.alignment import align, alignment_layer, pharaoh, word_indices
 from transduce.decode.load import load
 from transduce.grammar import generate
 from transduce.text.vocabulary import Vocabulary
@@ -54,10 +54,16 @@ def test_an_unlinked_source_word_links_to_the_target_word_that_attended_to_it_mo
 ) -> None:
     assert hand_made(vocabulary, [[0.9, 0.1, 0.0], [0.8, 0.2, 0.0]]) == [(0, 0), (0, 1), (1, 1)]
     assert hand_made(vocabulary, [[0.99, 0.01, 0.0], [0.98, 0.02, 0.0]]) == [(0, 0), (0, 1)]
+    assert hand_made(vocabulary, [[0.99, 0.01, 0.0], [0.96, 0.04, 0.0]]) == [(0, 0), (0, 1)]
+    assert hand_made(vocabulary, [[0.99, 0.01, 0.0], [0.94, 0.06, 0.0]]) == [(0, 0), (0, 1), (1, 1)]
 
 
 def test_attention_to_the_end_of_the_source_does_not_count(vocabulary: Vocabulary) -> None:
     assert hand_made(vocabulary, [[0.06, 0.04, 0.9], [0.04, 0.06, 0.9]]) == [(0, 0), (1, 1)]
+
+
+def test_the_last_layer_but_one_aligns_from_four_layers_on() -> None:
+    assert [alignment_layer(n) for n in range(1, 8)] == [0, 1, 2, 2, 3, 4, 5]
 
 
 def test_an_empty_side_has_no_links(vocabulary: Vocabulary) -> None:

@@ -105,6 +105,18 @@ def test_log_probabilities_are_those_of_one_pass_over_the_whole() -> None:
         )
 
 
+def test_log_probabilities_stay_those_of_the_window_while_it_slides() -> None:
+    generator = make(window=7)
+    context = generator.context("the cat")
+    read = list(context)
+    for drawn in generator.draw(context, 20, Sampling(seed=4)):
+        with torch.inference_mode():
+            log_probs = torch.log_softmax(generator.model(torch.tensor([read[-7:]]))[0, -1], dim=-1)
+        assert drawn.log_prob == pytest.approx(float(log_probs[drawn.id]), abs=1e-4)
+        read.append(drawn.id)
+    assert len(read) > 2 * 7
+
+
 def test_a_prompt_longer_than_the_window_is_cut_and_marked() -> None:
     generator = make()
     greedy = Sampling(temperature=0.0)
@@ -141,6 +153,14 @@ def test_half_a_character_is_held_back_until_its_bytes_are_there() -> None:
     generator = make()
     ids = generator.vocabulary.encode("aé€")
     assert list(generator._texts(iter(ids))) == ["a", "é", "€"]
+
+
+def test_bytes_that_make_no_character_are_held_back_for_four_tokens_at_most() -> None:
+    generator = make()
+    [continuation] = generator.vocabulary.encode_piece("<0x80>")
+    [letter] = generator.vocabulary.encode("t")
+    texts = list(generator._texts(iter([*[continuation] * 4, letter])))
+    assert texts == ["\ufffd" * 4, "t"]
 
 
 def test_a_model_with_learned_positions_generates_past_its_window() -> None:

@@ -96,6 +96,7 @@ def test_more_than_three_times_the_other_side_plus_ten_is_far_too_long(
 
 
 def test_a_mean_token_probability_below_a_fifth_is_unlikely() -> None:
+    assert not is_unlikely(Hypothesis((7,) * 3, log_prob=4 * math.log(0.2), score=0.0))
     assert is_unlikely(Hypothesis((7,) * 4, log_prob=5 * math.log(0.19), score=0.0))
     assert not is_unlikely(Hypothesis((7,) * 4, log_prob=5 * math.log(0.21), score=0.0))
     assert not is_unlikely(Hypothesis((), log_prob=0.0, score=0.0))
