@@ -16,6 +16,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 import pytest
 import torch
+from hypothesis import settings
 
 from tests.commands import Run
 from tests.trainings import Straight, finish, start, weights
@@ -25,6 +26,10 @@ from transduce.grammar import generate
 from transduce.model import Transformer
 from transduce.model_folder import FolderConfig, ModelFolder
 from transduce.text.vocabulary import Vocabulary, learn_vocabulary
+
+# An example takes longer while the machine is busy; pytest limits the time of a whole test.
+settings.register_profile("transduce", deadline=None)
+settings.load_profile("transduce")
 
 
 @pytest.fixture(scope="session", autouse=True)
