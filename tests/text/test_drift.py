@@ -102,3 +102,18 @@ def test_a_surplus_line_at_the_end_is_found_near_the_end() -> None:
     (drift,) = find_drifts(np.array(source), np.array([*target, 23]))
     assert drift.line >= 150
     assert drift == Drift(drift.line, 1)
+
+
+def test_twenty_lines_are_enough_to_find_the_place_of_a_missing_one() -> None:
+    lengths = [10 * (7 * i % 23) + 5 for i in range(21)]
+    assert find_drifts(lengths[:20], lengths[:21])
+    assert find_drifts(lengths[:19], lengths[:20]) == ()
+
+
+@pytest.mark.parametrize("line", [120, 200, 281])
+def test_where_lengths_leave_no_doubt_the_exact_line_is_found(line: int) -> None:
+    """Translations of exactly the same length, and lengths that are never equal by chance."""
+    lengths = [10 + 37 * i % 401 for i in range(400)]
+    shorter = [*lengths[: line - 1], *lengths[line:]]
+    assert find_drifts(shorter, lengths) == (Drift(line, 1),)
+    assert find_drifts(lengths, shorter) == (Drift(line, -1),)

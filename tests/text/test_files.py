@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.errors import DataError, MissingInputError
+from transduce.errors import DataError, MissingInputError, UsageError
+from transduce.text import files
 from transduce.text.files import content_suffix, find_files, read_lines, sha256_of_file, zstd
 
 TEXT = "uno\ndue è\r\n\ntre\u2028tre\n"
@@ -157,3 +158,27 @@ def test_standard_input_can_be_read_twice_and_leaves_nothing_behind(tmp_path: Pa
     path, same = done.stdout.decode().split()
     assert same == "True"
     assert not Path(path).exists()
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_a_line_may_be_as_long_as_the_longest_and_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: bytes
+) -> None:
+    monkeypatch.setattr(files, "LONGEST_LINE", 1000)
+    longest = b"x" * (1000 - len(end)) + end
+    assert len(next(read_lines(write(tmp_path / "a", longest + end)))) >= 999
+    with pytest.raises(DataError, match="line 1: longer than 0 MB without a line feed"):
+        list(read_lines(write(tmp_path / "b", b"x" * 1001)))
+
+
+def test_half_of_the_bytes_being_zero_is_not_utf16_and_more_than_half_is() -> None:
+    assert files.detect_binary(b"a\0bccd") is None
+    assert files.detect_binary(b"a\0b\0cd") is not None
+    assert files.detect_binary(b"a\0bc") is None, "one of two"
+    assert files.detect_binary(b"\0a") is None, "too short to tell"
+
+
+def test_two_options_cannot_both_read_standard_input() -> None:
+    files.check_stdin_used_once(["-"], ["a", Path("b")])
+    with pytest.raises(UsageError, match="can be read only once; give files for the others"):
+        files.check_stdin_used_once(["-"], ["a", Path("-")])

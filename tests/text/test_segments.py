@@ -111,3 +111,20 @@ def test_the_cost_of_splitting_is_linear_in_the_length() -> None:
         n_measured = 0
         split_text(text, 30, counting)
         assert n_measured <= 6 * len(text)
+
+
+def test_a_text_that_just_fits_is_whole_and_parts_are_joined_until_they_just_fit() -> None:
+    assert split_text("aa. bb", 5, measure) == [Segment("aa. bb", "")]
+    assert split_text("aa. bb", 4, measure) == [Segment("aa.", " "), Segment("bb", "")]
+    joined = [Segment("a b", " "), Segment("c d", " "), Segment("e", "")]
+    assert split_text("a b c d e", 2, measure) == joined
+
+
+def test_the_tokens_of_a_wide_space_count_when_parts_are_joined() -> None:
+    wide = "\u3000"  # three bytes
+    assert split_text(f"a{wide}b{wide}c", 5, measure) == [
+        Segment(f"a{wide}b", wide),
+        Segment("c", ""),
+    ]
+    apart = [Segment("a", wide), Segment("b", wide), Segment("c", "")]
+    assert split_text(f"a{wide}b{wide}c", 4, measure) == apart

@@ -74,3 +74,9 @@ def test_in_a_text_without_capitals_fewer_traces_are_enough() -> None:
     assert looks_tokenized(["The cat", *lines]) is None
     assert is_lower_case(lines)
     assert not is_lower_case(["12 34", "猫"])
+
+
+def test_exactly_a_fifth_of_the_lines_is_not_enough_evidence_and_one_line_more_is() -> None:
+    lines = [*["The cat sleeps ."] * 20, *["The cat sleeps."] * 80]
+    assert looks_tokenized(lines) is None
+    assert looks_tokenized([*lines, lines[0]]) is not None

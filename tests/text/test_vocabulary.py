@@ -13,6 +13,7 @@ from transduce.text.vocabulary import (
     SPECIAL_TOKENS,
     UNKNOWN,
     Vocabulary,
+    _limit_lengths,
     choose_vocabulary_size,
     learn_vocabulary,
 )
@@ -177,3 +178,29 @@ def test_a_byte_vocabulary_has_bytes_and_the_space_and_a_character_one_has_chara
     char = learn_vocabulary(TEXT.split("\n"), "char", 9999, exact=False, is_text=True)
     assert len(char) == 4 + 256 + len(set(TEXT))
     assert len(char.encode(TEXT)) == len(TEXT)
+
+
+def test_the_size_of_a_vocabulary_grows_at_round_numbers_of_lines() -> None:
+    steps = {20_000: (2_000, 8_000), 200_000: (8_000, 16_000), 2_000_000: (16_000, 32_000)}
+    for n, (below, from_there) in steps.items():
+        assert (choose_vocabulary_size(n - 1), choose_vocabulary_size(n)) == (below, from_there)
+
+
+def test_bytes_of_ascii_are_characters_and_all_others_are_parts_of_one(
+    vocabulary: Vocabulary,
+) -> None:
+    surfaces = {
+        byte: vocabulary.surface(vocabulary.encode_piece(f"<0x{byte:02X}>")[0])
+        for byte in (0x41, 0x7F, 0x80, 0xFF)
+    }
+    assert surfaces == {0x41: "A", 0x7F: "\x7f", 0x80: "\ufffd", 0xFF: "\ufffd"}
+
+
+@pytest.mark.parametrize("length", [4095, 4096, 4097, 8192, 10_000])
+def test_a_long_line_of_running_text_is_learned_whole_and_a_long_sentence_to_its_limit(
+    length: int,
+) -> None:
+    line = "".join(chr(0x4E00 + i) for i in range(length))
+    assert "".join(_limit_lengths([line], is_text=True)) == line
+    assert list(_limit_lengths([line], is_text=False)) == [line[:4096]]
+    assert max(map(len, _limit_lengths([line], is_text=True))) <= 4096
