@@ -1,11 +1,14 @@
 """What reaches the disk, and in which order: seen by recording the calls to the operating system."""
 
+import hashlib
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
+from transduce import storage
+from transduce.errors import StorageError
 from transduce.storage import parse_json, remove, replace_file, write_folder
 
 Calls = list[tuple[str, str, int | str]]
@@ -103,3 +106,28 @@ def test_removing_a_link_leaves_what_it_points_to(tmp_path: Path) -> None:
 def test_json_that_cannot_be_parsed_is_one_kind_of_error(text: str | bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_json(text)
+
+
+def test_a_hash_is_that_of_the_whole_content() -> None:
+    for content in (b"", b"a", b"ab", bytes(range(256))):
+        assert storage.sha256(content) == hashlib.sha256(content).hexdigest()
+
+
+def test_a_folder_is_replaced_whole_and_what_was_in_it_is_gone(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    storage.write_folder(folder, {"a": b"1", "b": b"2"})
+    storage.write_folder(folder, {"b": b"3"})
+    assert [(path.name, path.read_bytes()) for path in folder.iterdir()] == [("b", b"3")]
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_full_disk_says_how_much_all_files_need_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(storage, "write_file", full)
+    with pytest.raises(StorageError, match=r"No space left on device \(3\.0 MB needed\)"):
+        storage.write_folder(tmp_path / "model", {"a": b"x" * 1_000_000, "b": b"x" * 2_000_000})
+    assert list(tmp_path.iterdir()) == []
