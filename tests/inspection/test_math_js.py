@@ -68,11 +68,11 @@ def test_spread_entropy_and_the_largest_are_pytorchs(tmp_path: Path) -> None:
     rows = [[draw.gauss(1, 3) for _ in range(n)] for n in (1, 2, 7, 22)]
     rows.append([2.0, 5.0, -7.0, 5.0])  # of equals the first
     script = """
-    import { bitsOf, largestAt, lengthOf, meanOf, reachOf, spreadOf, topOf } from "./math.js";
+    import { entropyOf, argmax, normOf, meanOf, maxAbsOf, deviationOf, topIndices } from "./math.js";
     const softmax = (row) => { const e = row.map(Math.exp); const sum = e.reduce((a, b) => a + b); return e.map((x) => x / sum); };
     answer(input.map((row) => ({
-      mean: meanOf(row), spread: spreadOf(row), length: lengthOf(row), largest: largestAt(row),
-      top: topOf(row, 3), reach: reachOf([...row, Infinity, NaN]), bits: bitsOf([...softmax(row), 0]),
+      mean: meanOf(row), spread: deviationOf(row), length: normOf(row), largest: argmax(row),
+      top: topIndices(row, 3), reach: maxAbsOf([...row, Infinity, NaN]), bits: entropyOf([...softmax(row), 0]),
     })));
     """
     for row, told in zip(rows, run_js(tmp_path, script, rows), strict=True):
