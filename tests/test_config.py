@@ -1,3 +1,4 @@
+import math
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from transduce.config import (
     to_toml,
 )
 from transduce.errors import ConfigError, MissingInputError
+from transduce.presets import PRESETS, RECIPES
 
 SETTINGS = """
 text.kind text.vocab_size text.joint text.normalization text.languages text.dropout
@@ -111,6 +113,16 @@ def test_an_unknown_setting_in_a_file_names_the_nearest(tmp_path: Path) -> None:
             r"model.max_positions is 256 and data.max_length is 256: max_positions must be greater",
         ),
         ({"train": {"learning_rate": float("nan")}}, r"train.learning_rate is nan"),
+        ({"train": {"accumulate": 1e21}}, r"train.accumulate is 1e\+21: the number is too large"),
+        (
+            {"train": {"accumulate": 1025}},
+            r"train.accumulate is 1025: expected a number less than or equal to 1024",
+        ),
+        (
+            {"train": {"steps": 1 << 20_000}},
+            r"train.steps is an int that is too large to show: expected a number less than",
+        ),
+        ({"train": {"steps": "9" * 5000}}, r"train.steps is '9{79}\.\.\.: the number is too large"),
     ],
 )
 def test_an_invalid_setting_is_reported_with_the_value_found_and_the_value_expected(
@@ -118,6 +130,60 @@ def test_an_invalid_setting_is_reported_with_the_value_found_and_the_value_expec
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         resolve(layer)
+
+
+def numeric_settings() -> dict[str, dict[str, float]]:
+    """The JSON schema of each setting that is a number, by dotted name."""
+    schema = Config.model_json_schema()
+    found = {}
+    for name in setting_names():
+        section, key = name.split(".")
+        title = getattr(Config(), section).__class__.__name__
+        field = schema["$defs"][title]["properties"][key]
+        for choice in field.get("anyOf", [field]):
+            if choice.get("type") in ("integer", "number"):
+                found[name] = choice
+    return found
+
+
+@pytest.mark.parametrize("name", numeric_settings())
+def test_every_number_has_a_lower_and_an_upper_bound(name: str) -> None:
+    schema = numeric_settings()[name]
+    bounds = [schema.get("minimum", schema.get("exclusiveMinimum"))]
+    bounds.append(schema.get("maximum", schema.get("exclusiveMaximum")))
+    assert all(bound is not None and math.isfinite(bound) for bound in bounds), bounds
+    section, key = name.split(".")
+    for beyond in (bounds[0] - 1, bounds[1] + 1):
+        with pytest.raises(ConfigError, match=rf"{name} is .*: expected a number (less|greater)"):
+            resolve({section: {key: beyond}})
+
+
+def test_the_numbers_of_a_setting_are_those_this_file_looks_at() -> None:
+    """A new number is found by its type, not by a list that someone keeps."""
+    assert {"train.accumulate", "decode.max_length", "model.dropout"} <= numeric_settings().keys()
+    assert not {"text.kind", "text.joint", "text.languages"} & numeric_settings().keys()
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "[" * 100_000], ids=["digits", "brackets"])
+def test_a_value_that_no_parser_reads_is_an_error_of_one_short_line(
+    value: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"train\.steps is '") as found:
+        resolve(parse_assignment(f"train.steps={value}"))
+    assert len(str(found.value)) < 200
+    (tmp_path / "run.toml").write_text(f"[train]\nsteps = {value}\n")
+    with pytest.raises(ConfigError, match=r"run\.toml is not valid TOML") as found:
+        resolve(read_toml(tmp_path / "run.toml"))
+    assert len(str(found.value)) < 300
+
+
+def test_presets_and_published_recipes_are_within_the_bounds() -> None:
+    for settings in (*PRESETS.values(), *RECIPES.values()):
+        resolve(settings)
+    recipes = list((Path(__file__).parent.parent / "results").rglob("*.toml"))
+    assert recipes
+    for path in recipes:
+        resolve(read_toml(path))
 
 
 def test_explicit_head_sizes_need_no_divisible_d_model() -> None:

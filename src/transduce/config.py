@@ -10,7 +10,7 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
@@ -18,6 +18,16 @@ from pydantic_core import ErrorDetails
 from transduce.errors import ConfigError, MissingInputError
 
 Layer = Mapping[str, Mapping[str, Any]]
+
+MAX_QUOTED = 80  # characters of a value that a message quotes
+
+# Each number has a lower and an upper bound. The upper one lies far above any real model or
+# training, and low enough that a slip of the keyboard is an error before it fills the memory.
+Steps = Annotated[int, Field(ge=1, le=1_000_000_000)]
+Length = Annotated[int, Field(ge=1, le=1_048_576)]  # tokens of one text
+VocabularySize = Annotated[int, Field(ge=1, le=1_048_576)]
+Width = Annotated[int, Field(ge=1, le=65_536)]  # of a vector
+Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Section(BaseModel):
@@ -43,10 +53,8 @@ class TextConfig(Section):
     languages: tuple[str, str] | None = Field(
         None, description="source and target language; default: the file name suffixes"
     )
-    dropout: float = Field(
+    dropout: Probability = Field(
         0.0,
-        ge=0,
-        lt=1,
         description="BPE-dropout: probability of skipping a merge, drawn again in each epoch",
     )
 
@@ -55,13 +63,22 @@ class DataConfig(Section):
     """Batches, length limit and validation split."""
 
     batch_tokens: int = Field(
-        4096, ge=16, description="maximum tokens per batch, including padding, on the longer side"
+        4096,
+        ge=16,
+        le=16_777_216,
+        description="maximum tokens per batch, including padding, on the longer side",
     )
     max_length: int = Field(
-        256, ge=4, description="maximum tokens of either side; longer pairs are dropped"
+        256,
+        ge=4,
+        le=1_048_576,
+        description="maximum tokens of either side; longer pairs are dropped",
     )
     valid_pairs: int | None = Field(
-        None, ge=1, description="pairs split off for validation if no validation set is given"
+        None,
+        ge=1,
+        le=10_000_000,
+        description="pairs split off for validation if no validation set is given",
     )
 
 
@@ -72,31 +89,28 @@ class ModelConfig(Section):
         "encoder-decoder",
         description="translator (encoder-decoder) or language model (decoder-only)",
     )
-    vocab_size: int | None = Field(None, ge=1, description="set automatically from the vocabulary")
-    target_vocab_size: int | None = Field(
-        None, ge=1, description="set automatically if text.joint is false"
+    vocab_size: VocabularySize | None = Field(
+        None, description="set automatically from the vocabulary"
+    )
+    target_vocab_size: VocabularySize | None = Field(
+        None, description="set automatically if text.joint is false"
     )
     n_layers: int = Field(
         6, ge=1, le=1000, description="N: number of layers in the encoder, and in the decoder"
     )
-    d_model: int = Field(512, ge=2, le=65_536, description="width of embeddings and layer outputs")
+    d_model: Width = Field(512, description="width of embeddings and layer outputs")
     d_ff: int = Field(
         2048, ge=1, le=1_048_576, description="hidden width of the feed-forward network"
     )
     n_heads: int = Field(8, ge=1, le=1024, description="h: number of attention heads")
-    d_k: int | None = Field(
-        None,
-        ge=1,
-        le=65_536,
-        description="width of queries and keys per head; default: d_model / n_heads",
+    d_k: Width | None = Field(
+        None, description="width of queries and keys per head; default: d_model / n_heads"
     )
-    d_v: int | None = Field(
-        None, ge=1, le=65_536, description="width of values per head; default: d_model / n_heads"
+    d_v: Width | None = Field(
+        None, description="width of values per head; default: d_model / n_heads"
     )
-    dropout: float = Field(
+    dropout: Probability = Field(
         0.1,
-        ge=0,
-        lt=1,
         description="P_drop: dropout on sub-layer outputs and embeddings (section 5.4)",
     )
     norm: Literal["post", "pre"] = Field(
@@ -105,11 +119,9 @@ class ModelConfig(Section):
     positions: Literal["sinusoidal", "learned"] = Field(
         "sinusoidal", description="position encoding: section 3.5, or Table 3 (E)"
     )
-    window: int = Field(
-        256, ge=1, le=1_048_576, description="context window of a language model in tokens"
-    )
-    max_positions: int = Field(
-        1024, ge=1, le=1_048_576, description="maximum length with learned positions, in tokens"
+    window: Length = Field(256, description="context window of a language model in tokens")
+    max_positions: Length = Field(
+        1024, description="maximum length with learned positions, in tokens"
     )
 
     @model_validator(mode="after")
@@ -140,36 +152,41 @@ class ModelConfig(Section):
 class TrainConfig(Section):
     """Optimization, validation and checkpoints (section 5)."""
 
-    steps: int = Field(100_000, ge=1, description="maximum number of optimizer steps")
-    warmup_steps: int = Field(
-        4000, ge=1, description="steps of linear learning rate warmup (Eq. 3)"
-    )
+    steps: Steps = Field(100_000, description="maximum number of optimizer steps")
+    warmup_steps: Steps = Field(4000, description="steps of linear learning rate warmup (Eq. 3)")
     learning_rate: float | None = Field(
-        None, gt=0, description="peak learning rate; default, Eq. 3: (d_model * warmup_steps)^-0.5"
+        None,
+        gt=0,
+        le=1000,
+        description="peak learning rate; default, Eq. 3: (d_model * warmup_steps)^-0.5",
     )
     schedule: Literal["inverse_sqrt", "cosine"] = Field(
         "inverse_sqrt",
         description="decay after the peak: as in Eq. 3, or cosine to zero at the last step",
     )
-    label_smoothing: float = Field(
-        0.1, ge=0, lt=1, description="eps_ls: label smoothing (section 5.4)"
-    )
+    label_smoothing: Probability = Field(0.1, description="eps_ls: label smoothing (section 5.4)")
     consistency: float = Field(
         0.0,
         ge=0,
         le=100,
         description="alpha of R-Drop: weight of the KL term between two dropout passes; 0: off",
     )
-    accumulate: int = Field(1, ge=1, description="gradient accumulation: batches per step")
+    accumulate: int = Field(1, ge=1, le=1024, description="gradient accumulation: batches per step")
     clip_norm: float = Field(
-        1.0, ge=0, description="maximum gradient norm; 0: no clipping, as in the paper"
+        1.0,
+        ge=0,
+        le=1_000_000,
+        description="maximum gradient norm; 0: no clipping, as in the paper",
     )
-    validate_every: int = Field(1000, ge=1, description="steps between validations")
-    save_every: int = Field(1000, ge=1, description="steps between checkpoints")
+    validate_every: Steps = Field(1000, description="steps between validations")
+    save_every: Steps = Field(1000, description="steps between checkpoints")
     average_last: int = Field(
-        5, ge=1, description="number of checkpoints averaged for the final model (section 6.1)"
+        5,
+        ge=1,
+        le=1000,
+        description="number of checkpoints averaged for the final model (section 6.1)",
     )
-    patience: int = Field(10, ge=1, description="early stopping: validations without improvement")
+    patience: Steps = Field(10, description="early stopping: validations without improvement")
     better_by: Literal["loss", "bleu"] = Field(
         "loss",
         description="validation metric for early stopping and the best checkpoint",
@@ -193,8 +210,8 @@ class DecodeConfig(Section):
     length_penalty: Literal["power", "paper"] = Field(
         "power", description="power: score / length^alpha; paper: Wu et al. (section 6.1)"
     )
-    max_length: int | None = Field(
-        None, ge=1, description="maximum tokens of a translation; default: source length + 50"
+    max_length: Length | None = Field(
+        None, description="maximum tokens of a translation; default: source length + 50"
     )
 
 
@@ -285,7 +302,7 @@ def read_toml(path: Path) -> dict[str, dict[str, Any]]:
         raise MissingInputError(f"no settings file {path}; check the path") from None
     except OSError as error:
         raise MissingInputError(f"{path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also integers of 4,301 digits, and deep lists
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
     for section, settings in layer.items():
         if not isinstance(settings, dict):
@@ -341,7 +358,7 @@ def _parse_value(text: str) -> Any:
     """Parse a TOML value; anything else is a string, so that bare words need no quotes."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # also integers of 4,301 digits, and deep lists
         return text
 
 
@@ -350,8 +367,19 @@ def _explain(problem: ErrorDetails) -> str:
     if problem["type"] == "value_error":
         return str(problem["ctx"]["error"])
     name = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "int_parsing_size":
+        return f"{name} is {_quote(problem['input'])}: the number is too large"
     expected = problem["msg"][0].lower() + problem["msg"][1:]
     expected = expected.replace("input should be greater", "expected a number greater")
     expected = expected.replace("input should be less", "expected a number less")
     expected = expected.replace("input should be", "expected").replace("input should", "it should")
-    return f"{name} is {problem['input']!r}: {expected}"
+    return f"{name} is {_quote(problem['input'])}: {expected}"
+
+
+def _quote(value: Any) -> str:
+    """Return the beginning of a value as Python writes it."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of 4,301 digits or a deep list
+        return f"an {type(value).__name__} that is too large to show"
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
