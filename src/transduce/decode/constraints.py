@@ -69,6 +69,7 @@ class TermConstraint:
         self._tail_length = longest + 3  # with room for the characters before a term
         # Path -> the tokens that may follow it, each with the index of its term.
         self._next: dict[Ids, list[tuple[int, int]]] = {}
+        self._inside: dict[Ids, list[Ids]] = {}  # results of _begun_inside
         for number, term in enumerate(self.terms):
             for spelling in term.spellings:
                 start = 1 if spelling[0] in (INSIDE, FIRST) else 0
@@ -163,7 +164,7 @@ class TermConstraint:
 
         The hypothesis may be in a term, in another that began inside that one, or before a term.
         """
-        begun = [progress.path, *(progress.recent[i:] for i in range(len(progress.recent)))]
+        begun = [progress.path, *self._begun_inside(progress.recent)]
         paths: list[Ids] = [path for path in dict.fromkeys(begun) if path]
         paths.append(())
         if not is_word_character(progress.tail[-1:]):
@@ -171,6 +172,13 @@ class TermConstraint:
         if _begins_sentence(progress.tail):
             paths.append((FIRST,))
         return paths
+
+    def _begun_inside(self, recent: Ids) -> list[Ids]:
+        """Return the ends of the last tokens with which a term begins. Cached: calls repeat."""
+        if recent not in self._inside:
+            ends = (recent[i:] for i in range(len(recent)))
+            self._inside[recent] = [end for end in ends if end in self._next]
+        return self._inside[recent]
 
     def _follow(
         self, progress: Progress, token: int, attention: Sequence[float]
@@ -180,20 +188,23 @@ class TermConstraint:
         def n_needed_after(path: Ids) -> int:
             return self.n_needed(progress._replace(path=(*path, token)))
 
-        for path in sorted(self._paths(progress), key=n_needed_after):
+        continued: dict[Ids, list[int]] = {}  # the paths that go on with the token, with its terms
+        for path in self._paths(progress):
             numbers = [
                 number
                 for next_token, number in self._next.get(path, ())
                 if next_token == token and number not in progress.met
             ]
-            if not numbers:
-                continue
-            is_beginning = path in ((), (INSIDE,), (FIRST,))
-            if not is_beginning:
-                return (*path, token), progress.path_bonus
-            mass = max(self._mass(number, attention) for number in numbers)
-            return (*path, token), math.log(max(mass, MIN_ATTENTION))
-        return (), 0.0
+            if numbers:
+                continued[path] = numbers
+        if not continued:
+            return (), 0.0
+        path = min(continued, key=n_needed_after)
+        is_beginning = path in ((), (INSIDE,), (FIRST,))
+        if not is_beginning:
+            return (*path, token), progress.path_bonus
+        mass = max(self._mass(number, attention) for number in continued[path])
+        return (*path, token), math.log(max(mass, MIN_ATTENTION))
 
     def _mass(self, number: int, attention: Sequence[float]) -> float:
         """Return the sum of the attention weights of a term's source tokens."""

@@ -15,6 +15,10 @@ from transduce.text.terms import Term, TermMatch, contains_phrase, find_protecte
 
 MAX_TOKENS = 512  # of one source; a longer run without a space is copied, not translated
 MAX_PIECE_LENGTH = 16  # characters, SentencePiece's default
+# Tokens of the terms that are required of one part, together. The time of a search grows with the
+# square: 512 tokens take about two seconds of one core. A term beyond them is only looked for in
+# the translation, and is flagged if it is missing.
+MAX_TERM_TOKENS = 512
 MAX_CHARACTERS = MAX_PIECE_LENGTH * (MAX_TOKENS + 1)  # a longer text has too many tokens
 UNLIMITED_POSITIONS = 1 << 20
 
@@ -138,8 +142,12 @@ class Segmenter:
     def _require(
         self, text: str, found: Sequence[TermMatch], options: TranslateOptions
     ) -> tuple[RequiredTerm, ...]:
-        """Return the terms to search for, without the forms that contain a forbidden phrase."""
-        required = []
+        """Return the terms to search for, at most MAX_TERM_TOKENS long together.
+
+        Forms that contain a forbidden phrase are left out.
+        """
+        required: list[RequiredTerm] = []
+        n_tokens = 0
         for term, start, end in found:
             forms = [
                 self.clean(target).strip()
@@ -151,9 +159,11 @@ class Segmenter:
                 before, until = self._source_vocabulary.encode_batch(
                     [text[:start].rstrip(), text[:end]]
                 )
-                required.append(
-                    self._words.require(phrases, len(before), len(until), term.is_verbatim)
-                )
+                found_term = self._words.require(phrases, len(before), len(until), term.is_verbatim)
+                n_tokens += max(map(len, found_term.spellings))
+                if n_tokens > MAX_TERM_TOKENS:
+                    break
+                required.append(found_term)
         return tuple(required)
 
     @cached_property

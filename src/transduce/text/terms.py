@@ -44,6 +44,9 @@ PROTECTED = re.compile(
 SENTENCE_PUNCTUATION = ".,;:!?"
 OPENING_BRACKETS = {")": "(", "]": "["}
 MAX_QUOTED = 80  # characters of a line that a message quotes
+# Of an entry of a glossary. The search grows with both.
+MAX_TERM_LENGTH = 500  # characters of a phrase or a translation
+MAX_TRANSLATIONS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class Glossary:
             earlier = terms[words].targets if words in terms else ()
             all_targets = (*earlier, *(targets or (source,)))
             terms[words] = Term(source, tuple(dict.fromkeys(all_targets)))
+            _check_size(terms[words])
         self.terms = list(terms.values())
 
         self._by_first_word: dict[str, list[tuple[list[str], Term]]] = {}
@@ -105,6 +109,22 @@ class Glossary:
                     break
             else:
                 i += 1
+
+
+def _check_size(term: Term) -> None:
+    """Raise DataError for a term that would take too long to search for."""
+    for part in (term.source, *term.targets):
+        if len(part) > MAX_TERM_LENGTH:
+            raise DataError(
+                f"glossary entry {term.source[:MAX_QUOTED]!r} has a part of {len(part):,} "
+                f"characters, more than {MAX_TERM_LENGTH}; "
+                f"shorten it to the term: {part[:MAX_QUOTED]!r}"
+            )
+    if len(term.targets) > MAX_TRANSLATIONS:
+        raise DataError(
+            f"glossary entry {term.source[:MAX_QUOTED]!r} has {len(term.targets):,} translations, "
+            f"more than {MAX_TRANSLATIONS}; keep those that are used"
+        )
 
 
 def read_glossary(path: Path) -> Glossary:

@@ -1,0 +1,47 @@
+"""Input without measure: each command answers it with a message, in bounded time and memory."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.commands import Run
+from transduce.decode import segmentation
+from transduce.decode.load import load_translator
+from transduce.text.terms import MAX_TRANSLATIONS, Glossary
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (
+            "cat\t" + "gatto nero " * 1500,
+            "glossary entry 'cat' has a part of 16,499 characters, more than 500; "
+            "shorten it to the term: 'gatto nero gatto",
+        ),
+        ("cat " * 1500 + "\tgatto", "has a part of 5,999 characters, more than 500; shorten it"),
+        (
+            "cat" + "".join(f"\tgatto{i}" for i in range(MAX_TRANSLATIONS + 1)),
+            "glossary entry 'cat' has 101 translations, more than 100; keep those that are used",
+        ),
+    ],
+)
+def test_a_glossary_entry_that_is_no_term_is_refused(
+    transduce: Run, tmp_path: Path, entry: str, message: str
+) -> None:
+    glossary = tmp_path / "terms.tsv"
+    glossary.write_text(entry, encoding="utf-8")
+    code, out, err = transduce("translate", "--glossary", glossary, stdin=b"The cat sleeps\n")
+    assert (code, out) == (65, "")
+    assert message in err
+    assert len(err) < 1000
+
+
+def test_terms_beyond_what_a_search_can_carry_are_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segmentation, "MAX_TERM_TOKENS", 20)
+    translator = load_translator(engine="torch")
+    words = ["cat", "dog", "boy", "girl", "book", "house"]
+    glossary = Glossary((word, (f"{word}x{word}z",)) for word in words)
+    [found] = translator.translate([" ".join(words)], glossary=glossary, beam=1)
+    assert "missing_term" in found.flags
+    assert 0 < len(found.missing) < len(words)
+    assert list(found.missing) == words[-len(found.missing) :]
