@@ -45,6 +45,12 @@ def client(translator: Translator) -> Iterator[TestClient]:
         yield client
 
 
+def row_edit(value: str) -> str:
+    """The body of a request in which the value of an attention weight is this JSON."""
+    edit = f'{{"op": "row", "at": "dec.1.cross", "head": 0, "row": 0, "values": [{value}]}}'
+    return f'{{"text": "I love you", "edits": [{edit}]}}'
+
+
 def post(client: TestClient, **asked: Any) -> dict[str, Any]:
     answer = client.post("/v1/inspect", json=asked)
     assert answer.status_code == 200, answer.text
@@ -154,6 +160,9 @@ def test_a_page_of_another_site_gets_nothing(client: TestClient) -> None:
         "requests from pages of 'https://evil.example' are not allowed; "
         "open the page of this server",
     )
+    for origin in ("http://evil127.0.0.1:8000", "http://evil.example/127.0.0.1:8000", "null"):
+        answer = client.get("/v1/inspect/probe", headers={"Origin": origin})
+        assert (origin, answer.status_code) == (origin, 403)
     own = {"Origin": "http://127.0.0.1:8000"}
     assert client.post("/v1/inspect", json={"text": "We sleep"}, headers=own).status_code == 200
     for name in ("localhost:8000", "[::1]:8000", "LOCALHOST"):
@@ -210,12 +219,40 @@ def test_a_page_of_another_site_gets_nothing(client: TestClient) -> None:
             "at most 128 can be traced; shorten it, the excess begins at 'very much",
         ),
         ({"text": "x" * (1 << 20)}, 413, "the request exceeds 1 MB; shorten the text"),
+        (row_edit("9" * 400), 400, "edit 'row': values must be finite numbers"),
+        (row_edit("9" * 5000), 400, "the request is not JSON: "),
+        (row_edit("1e999"), 400, "edit 'row': values must be finite numbers"),
+        (row_edit("NaN"), 400, "edit 'row': values must be finite numbers"),
+        (row_edit("1e300"), 400, "edit 'row': values must be finite numbers"),
+        (row_edit("[" * 5000 + "]" * 5000), 400, ""),
+        ({"text": TEXT, "beam": 10**400}, 400, "decode.beam is 1000"),
+        ({"text": TEXT, "beam": -1}, 400, "decode.beam is -1"),
+        (
+            {"text": TEXT, "edits": [{"op": "mute", "at": "dec.1.cross", "head": 10**400}]},
+            400,
+            "dec.1.cross has heads 0 to 3, not 1000",
+        ),
+        (
+            {"text": TEXT, "edits": [{"op": "force", "step": 10**400, "piece": 5}]},
+            400,
+            "edit 'force': no step 1000",
+        ),
+        (
+            {"text": TEXT, "edits": [{"op": "replace", "word": 10**400, "with": "x"}]},
+            400,
+            "edit 'replace': no word 1000",
+        ),
+        ({"text": TEXT, "edits": [{"op": ["mute"]}]}, 400, "unknown edit ['mute']"),
+        ({"text": TEXT, "edits": [{}] * 40}, 400, "40 edits; at most 32 can be combined"),
+        (b"\xff\xfe\x00", 400, "the request is not JSON: "),
+        (b"", 400, "the request is not JSON: "),
     ],
 )
 def test_invalid_requests_get_a_reason_as_json(
     client: TestClient, body: Any, status: int, message: str
 ) -> None:
-    answer = client.post("/v1/inspect", content=body if isinstance(body, str) else json.dumps(body))
+    content = body if isinstance(body, str | bytes) else json.dumps(body)
+    answer = client.post("/v1/inspect", content=content)
     assert answer.status_code == status
     assert answer.json().keys() == {"error"}
     assert message in answer.json()["error"]

@@ -14,7 +14,7 @@ from rich.table import Table
 from typer import Argument, Option
 
 from transduce.cli.arguments import FileOption, JsonOutput, ModelPath
-from transduce.cli.output import check_outputs, write_page
+from transduce.cli.output import check_outputs, stderr_console, stdout_console, write_page
 from transduce.config import nearest
 from transduce.errors import UsageError
 
@@ -95,7 +95,7 @@ def list_claims(*, as_json: bool) -> None:
             "x" if claim.is_fast else "",
             EXAMINED_MODELS[claim.model],
         )
-    console = Console()
+    console = stdout_console()
     console.print(table)
     console.print(
         "transduce claims NAME... runs the named claims, --fast those marked x (a minute), "
@@ -121,7 +121,7 @@ def run_claims(
     from transduce.claims.page import claims_page
 
     results = {}
-    console = Console(stderr=True)
+    console = stderr_console()
     for claim, result, seconds in run_experiments(model, selected, console):
         results[claim.name] = result
         if as_json:
@@ -135,7 +135,7 @@ def run_claims(
             }
             print(json.dumps(record, ensure_ascii=False, default=list), flush=True)
     if not as_json:
-        print_results(results, Console())
+        print_results(results, stdout_console())
     if html is not None:
         command = " ".join(["transduce claims", *sys.argv[2:]])
         about, date = describe_model(model), time.strftime("%Y-%m-%d")

@@ -4,10 +4,9 @@ import tempfile
 from pathlib import Path
 from typing import Annotated
 
-from rich.console import Console
 from typer import Option
 
-from transduce.cli.output import ignore_closed_pipe, stderr_console
+from transduce.cli.output import ignore_closed_pipe, stderr_console, stdout_console
 
 
 def demo(
@@ -26,4 +25,4 @@ def demo(
     with tempfile.TemporaryDirectory() as temporary:
         run = keep or Path(temporary) / "demo"
         run_any_demo = run_text_demo if lm else run_demo
-        run_any_demo(run, Console(soft_wrap=True), stderr_console())
+        run_any_demo(run, stdout_console(soft_wrap=True), stderr_console())

@@ -2,7 +2,6 @@
 
 import glob
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -112,8 +111,7 @@ def run_doctor(
         write_page(html, doctor_page(diagnosis))
         log(f"report: {html}")
     summary = json.dumps(as_dict(diagnosis)) if as_json else as_text(diagnosis)
-    sys.stdout.buffer.write(summary.encode(errors="backslashreplace") + b"\n")
-    sys.stdout.buffer.flush()
+    print(summary, flush=True)
 
     if write is not None:
         if (reason := reason_not_to_clean(diagnosis)) is not None:

@@ -6,6 +6,7 @@ from typing import Annotated
 from typer import Option
 
 from transduce.cli.arguments import JsonOutput, ModelPath
+from transduce.cli.output import print_report
 from transduce.errors import UsageError
 
 
@@ -38,4 +39,7 @@ def info(
         description = describe_preset(preset, vocab or PAPER_VOCAB_SIZE)
     else:
         description = describe_model(model)
-    print(json.dumps(description.as_dict()) if as_json else description.as_text())
+    if as_json:
+        print(json.dumps(description.as_dict()))
+    else:
+        print_report(description.as_text())

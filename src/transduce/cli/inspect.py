@@ -11,7 +11,7 @@ from rich.console import Console
 from typer import Argument, Option
 
 from transduce.cli.arguments import BeamSize, FileOption, JsonOutput, ModelPath
-from transduce.cli.output import check_outputs, note, warn, write_page
+from transduce.cli.output import check_outputs, note, stdout_console, warn, write_page
 from transduce.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_VIEWS = ("steps", "alignment", "why")
 DEFAULT_LANGUAGE_MODEL_VIEWS = ("steps", "why")
 SVG_WIDTH = 100
+MAX_QUOTED = 80  # characters of an edit that a message quotes
 
 
 def inspect(
@@ -138,7 +139,7 @@ def run_inspect(
         # Use the fonts of the reader instead of fetching one.
         write_page(svg, re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL))
     else:
-        show(elements, Console())
+        show(elements, stdout_console())
 
 
 def _show_flags(found: Mapping[str, Any]) -> None:
@@ -161,8 +162,9 @@ def parse_edit(edit: str) -> Any:
     """Parse the JSON value of --edit."""
     try:
         return json.loads(edit)
-    except ValueError as error:
-        raise UsageError(f"--edit {edit!r} is not JSON: {error}") from None
+    except (ValueError, RecursionError) as error:  # also integers of 4,301 digits, and deep lists
+        quoted = edit if len(edit) <= MAX_QUOTED else f"{edit[:MAX_QUOTED]}..."
+        raise UsageError(f"--edit {quoted!r} is not JSON: {error}") from None
 
 
 def page(

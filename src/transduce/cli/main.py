@@ -67,7 +67,7 @@ def main() -> None:
     end_on_closed_pipe()
     signal.signal(signal.SIGINT, _interrupt)
     try:
-        app()
+        _run_app()
     except TransduceError as raised:
         if not raised.already_reported:
             error(str(raised))
@@ -75,6 +75,15 @@ def main() -> None:
     except OSError as raised:
         error(f"{raised.filename}: {raised.strerror}" if raised.filename else str(raised))
         sys.exit(StorageError.exit_code)
+
+
+def _run_app() -> None:
+    """Run the command, and write the rest of its output before it exits."""
+    try:
+        app()
+    except SystemExit:
+        sys.stdout.flush()
+        raise
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:

@@ -1,6 +1,8 @@
 """What all commands share when they write: streams, messages, output formats, checks of paths.
 
-Data goes to stdout, everything else to stderr.
+Data goes to stdout as it is. Everything else goes to stderr, and what is printed there contains no
+control characters of the data: messages are printed by the functions below, tables and progress
+bars by the consoles below, and the stream itself lets nothing else through.
 """
 
 import contextlib
@@ -15,10 +17,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from rich.console import Console
-
-from transduce.errors import UsageError
+from transduce.errors import StorageError, UsageError
 from transduce.outputs import check_output, write_output
+from transduce.text.console import PrintableConsole
+from transduce.text.printable import printable, printable_lines
 
 if TYPE_CHECKING:
     from transduce.decode.translation import Translation
@@ -29,42 +31,83 @@ if TYPE_CHECKING:
 
 def note(message: str) -> None:
     """Print a note on stderr: information that needs no action."""
-    print(f"transduce: note: {message}", file=sys.stderr)
+    log(f"transduce: note: {message}")
 
 
 def warn(message: str) -> None:
     """Print a warning on stderr: the command continues, but its result may not be as expected."""
-    print(f"transduce: warning: {message}", file=sys.stderr)
+    log(f"transduce: warning: {message}")
 
 
 def error(message: str) -> None:
     """Print an error on stderr: the command ends."""
-    print(f"transduce: error: {message}", file=sys.stderr)
+    log(f"transduce: error: {message}")
 
 
 def log(message: str) -> None:
     """Print a line of progress on stderr, without a prefix."""
-    print(message, file=sys.stderr)
+    print(printable(message), file=sys.stderr)
 
 
-def stderr_console() -> Console:
+def overwrite(message: str) -> None:
+    """Print a line of progress that the next output on stderr overwrites."""
+    _console_stream().write(f"\r{printable(message)}\r")
+
+
+def print_report(text: str) -> None:
+    """Print a report for people on stdout."""
+    print(printable_lines(text))
+
+
+def stdout_console(soft_wrap: bool = False) -> PrintableConsole:
+    """Return a console on stdout, for tables; with `soft_wrap` it never breaks long lines."""
+    return PrintableConsole(soft_wrap=soft_wrap)
+
+
+def stderr_console() -> PrintableConsole:
     """Return a console on stderr, for progress bars; it never breaks long lines."""
-    return Console(stderr=True, soft_wrap=True)
+    return PrintableConsole(file=_console_stream(), soft_wrap=True)
+
+
+def _console_stream() -> TextIO:
+    """Return stderr for text that is printable already, perhaps between control sequences."""
+    stream = sys.stderr
+    return stream.unfiltered if isinstance(stream, _MessageStream) else stream
 
 
 # Streams and signals
 
 
 def prepare_streams() -> None:
-    """Make the standard streams safe: all open, UTF-8 on stdout, no errors from a closed stderr."""
+    """Make the standard streams safe.
+
+    All are open, stdout is UTF-8, stderr is printable and never fails. Output to a stdout that the
+    caller closed is an error.
+    """
+    is_closed = sys.stdout is None
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             # The caller closed the stream (`>&-`). Without a replacement, the next file that is
             # opened would get its file descriptor and receive the output of the stream.
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  stays open
+    if is_closed:
+        sys.stdout = _ClosedStdout(sys.stdout)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
-    sys.stderr = _ForgivingStream(sys.stderr)
+    sys.stderr = _MessageStream(sys.stderr)
+
+
+class _ClosedStdout(io.StringIO):
+    """Standard output that the caller closed: output would be lost, so it is an error."""
+
+    def __init__(self, placeholder: TextIO) -> None:
+        super().__init__()
+        self._placeholder = placeholder  # keeps the number of the stream in use
+
+    def write(self, text: str) -> int:
+        raise StorageError(
+            "standard output is closed; redirect it to a file, or to /dev/null to discard it"
+        )
 
 
 class _ForgivingStream:
@@ -84,6 +127,17 @@ class _ForgivingStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
+
+
+class _MessageStream(_ForgivingStream):
+    """Standard error for messages: only line feeds and printable characters get through."""
+
+    def __init__(self, file: TextIO) -> None:
+        super().__init__(file)
+        self.unfiltered: Any = _ForgivingStream(file)  # for consoles
+
+    def write(self, text: str) -> int:
+        return super().write(printable_lines(text))
 
 
 def end_on_closed_pipe() -> None:

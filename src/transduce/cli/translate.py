@@ -24,6 +24,7 @@ from transduce.cli.output import (
     OutputFormat,
     check_outputs,
     note,
+    overwrite,
     warn,
 )
 from transduce.errors import DataError, UsageError
@@ -243,7 +244,7 @@ class QualityCounts:
         if now - self._last_progress > PROGRESS_INTERVAL:
             self._last_progress = now
             speed = self.n_lines / (now - self._start)
-            print(f"\r{self.n_lines:,} lines, {speed:,.0f} per second", end="\r", file=sys.stderr)
+            overwrite(f"{self.n_lines:,} lines, {speed:,.0f} per second")
 
     def summary(self, has_report: bool) -> str:
         """Return the counts in one line."""

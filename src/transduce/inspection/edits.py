@@ -34,6 +34,7 @@ FIELDS: dict[str, dict[str, type]] = {
     "force": {"step": int, "piece": int},
 }
 MAX_EDITS = 32
+MAX_WEIGHT = 1_000_000  # a larger attention weight makes the numbers after it infinite
 MAX_KEYS = 129  # the longest side of a trace, and [SOS] or [EOS]
 
 
@@ -84,10 +85,16 @@ def check_edits(edits: Sequence[Edit], n_heads: Mapping[str, int], vocab_size: i
             raise UsageError(
                 f"edit 'row': {len(edit['values'])} values; there are at most {MAX_KEYS} keys"
             )
-        if edit["op"] == "row" and not all(
-            type(x) in (int, float) and math.isfinite(x) for x in edit["values"]
-        ):
-            raise UsageError("edit 'row': values must be finite numbers, one for each key")
+        if edit["op"] == "row" and not all(_is_weight(x) for x in edit["values"]):
+            raise UsageError(
+                "edit 'row': values must be finite numbers, one for each key, "
+                f"of at most {MAX_WEIGHT:,}"
+            )
+
+
+def _is_weight(value: Any) -> bool:
+    """Return whether a value is a number that can stand for an attention weight."""
+    return type(value) in (int, float) and abs(value) <= MAX_WEIGHT
 
 
 def check_rows(edits: Sequence[Edit], lengths: Mapping[str, int]) -> None:

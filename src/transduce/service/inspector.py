@@ -219,6 +219,12 @@ def listen(host: str, port: int) -> socket.socket:
     uvicorn itself would only log that error.
     """
     try:
+        host.encode("idna")
+    except UnicodeError:
+        raise OutputError(
+            f"cannot listen at {host!r}: not a host name; use localhost or an IP address"
+        ) from None
+    try:
         return socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
         )

@@ -3,8 +3,10 @@
 import select
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from io import BufferedReader
+from typing import BinaryIO, cast
 
+from transduce.errors import MissingInputError
 from transduce.text.files import BYTE_ORDER_MARK, LONGEST_LINE, detect_binary
 
 # Bytes per read. The first reads are small, so that the first lines are translated early.
@@ -41,7 +43,7 @@ class LineReader:
         size = MIN_READ
         rest = bytearray()  # the beginning of a line whose end has not arrived
         is_cut = False
-        while read := self._file.read1(size):  # type: ignore[attr-defined]  # of BufferedReader
+        while read := self._read(size):
             size = min(2 * size, MAX_READ)
             *lines, end = read.split(b"\n")
 
@@ -68,6 +70,13 @@ class LineReader:
         except (OSError, ValueError):
             return False
         return bool(readable)
+
+    def _read(self, size: int) -> bytes:
+        """Return what is available, at most `size` bytes; nothing at the end."""
+        try:
+            return cast(BufferedReader, self._file).read1(size)
+        except OSError as error:
+            raise MissingInputError(f"standard input cannot be read: {error.strerror}") from None
 
     def _decode(self, line: bytes, is_cut: bool = False) -> InputLine:
         self._n_lines += 1

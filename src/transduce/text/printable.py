@@ -1,17 +1,34 @@
 """Text from elsewhere made safe to show in a message."""
 
+import unicodedata
 from collections.abc import Sequence
 
 MAX_WORDS = 10  # words of a list that are shown
 MAX_WORD_LENGTH = 40  # characters of such a word
 
 
+JOINERS = "\u200c\u200d"  # parts of words and emoji
+
+
 def printable(text: str) -> str:
     """Return the text on one line, with each unprintable character as its code: `U+202E`.
 
     Line breaks, control characters and marks that change the writing direction are unprintable.
+    Spaces of any width are printable.
     """
-    return "".join(c if c.isprintable() else f"U+{ord(c):04X}" for c in text)
+    if text.isprintable():
+        return text
+    return "".join(c if _is_printable(c) else f"U+{ord(c):04X}" for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """Return the text with each line printable; only a line feed ends a line."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def _is_printable(character: str) -> bool:
+    is_space = unicodedata.category(character) == "Zs"
+    return character.isprintable() or is_space or character in JOINERS
 
 
 def list_words(words: Sequence[str]) -> str:

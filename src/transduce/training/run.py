@@ -22,6 +22,7 @@ from transduce.errors import DivergedError, StoppedError, UsageError
 from transduce.model_folder import FolderConfig, ModelFolder, load_model, save_model
 from transduce.presets import preset as preset_settings
 from transduce.storage import sha256, to_json
+from transduce.text.console import PrintableConsole
 from transduce.text.corpus import open_pairs
 from transduce.text.files import find_files
 from transduce.text.running_text import TextFiles
@@ -155,7 +156,7 @@ def train_as_rank(
             open_task(),
             preset,
             settings,
-            console or Console(stderr=True, soft_wrap=True),
+            console or PrintableConsole(stderr=True, soft_wrap=True),
             start=start,
             callbacks=callbacks,
             ranks=ranks,

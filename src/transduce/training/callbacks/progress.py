@@ -7,6 +7,7 @@ from textwrap import shorten
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from transduce.text.printable import printable
 from transduce.training.callbacks.base import Callback, StepMetrics, Validation
 from transduce.training.callbacks.recent import RecentSteps
 
@@ -67,4 +68,4 @@ class ConsoleProgress(Callback):
         self._bar.stop()
 
     def _print(self, text: str, style: str | None = None) -> None:
-        self._console.print(text, style=style, highlight=False, markup=False)
+        self._console.print(printable(text), style=style, highlight=False, markup=False)
