@@ -1,5 +1,6 @@
 """Input without measure: each command answers it with a message, in bounded time and memory."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from tests.commands import Run
 from transduce.decode import segmentation
 from transduce.decode.load import load_translator
+from transduce.evaluation.metrics import MAX_TER_WORDS
 from transduce.text.terms import MAX_TRANSLATIONS, Glossary
 
 
@@ -34,6 +36,28 @@ def test_a_glossary_entry_that_is_no_term_is_refused(
     assert (code, out) == (65, "")
     assert message in err
     assert len(err) < 1000
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+def test_ter_of_lines_that_take_minutes_is_left_out_with_a_warning(
+    transduce: Run, tmp_path: Path, command: str
+) -> None:
+    words = [f"w{i}" for i in range(MAX_TER_WORDS)]
+    found, right = tmp_path / "found", tmp_path / "right"
+    options = {
+        "evaluate": ("--hypothesis", found, "--reference", right),
+        "compare": ("--system", f"a={found}", "--system", f"b={right}", "--reference", right),
+    }
+    for n_more, names in ((0, {"BLEU", "chrF2", "TER"}), (1, {"BLEU", "chrF2"})):
+        line = " ".join(words + ["more"] * n_more)
+        right.write_text(f"one short line\n{line}\n", encoding="utf-8")
+        found.write_text(f"one short line\n{line}\n", encoding="utf-8")
+        code, out, err = transduce(command, *options[command], "--json")
+        rows = [json.loads(row) for row in out.splitlines()]
+        assert code == 0
+        assert {row["name"] for row in rows if "signature" in row} - {"exact match"} == names
+        assert ("TER is not computed: " in err) == bool(n_more)
+    assert "line 2 has 501 words, more than 500; split long lines into sentences" in err
 
 
 def test_terms_beyond_what_a_search_can_carry_are_flagged(monkeypatch: pytest.MonkeyPatch) -> None:

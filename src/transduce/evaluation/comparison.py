@@ -12,7 +12,7 @@ from sacrebleu.metrics.bleu import BLEU
 from transduce.decode.load import load_translator
 from transduce.errors import MissingInputError, UsageError
 from transduce.evaluation.evaluate import search_settings, translate
-from transduce.evaluation.metrics import make_metrics, sentence_chrf
+from transduce.evaluation.metrics import METRICS, choose_metrics, make_metrics, sentence_chrf
 from transduce.evaluation.significance import SystemScore, read_seed, score_systems
 from transduce.evaluation.test_sets import find_problems, read_test_set
 from transduce.log import Log
@@ -104,8 +104,10 @@ def compare_files(
     ordered = {name: outputs[name] for name in systems}
     names = [*ordered, *map(display_name, references)]
     texts = [*ordered.values(), *reference_texts]
-    for problem in find_problems(list(zip(names, texts, strict=True)), tokenize):
+    named = list(zip(names, texts, strict=True))
+    for problem in find_problems(named, tokenize):
         warn(problem)
+    metric_names = choose_metrics(named, warn)
     progress("resampling")
     return compare(
         ordered,
@@ -114,6 +116,7 @@ def compare_files(
         training=training,
         rare=rare,
         tokenize=tokenize,
+        metric_names=metric_names,
         searches=searches,
     )
 
@@ -148,6 +151,7 @@ def compare(
     training: Mapping[Side, Path] | None = None,
     rare: int = 5,
     tokenize: str = "13a",
+    metric_names: Sequence[str] = METRICS,
     searches: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Comparison:
     """Compare the translations of systems, the baseline first.
@@ -155,7 +159,7 @@ def compare(
     `training` holds the training text of the systems, by side. With it, sentences are also grouped
     by rare words (at most `rare` times in the training text) and by overlap with that text.
     """
-    scores = score_systems(systems, *references, tokenize=tokenize)
+    scores = score_systems(systems, *references, tokenize=tokenize, names=metric_names)
     groupings = group_sentences(source, references[0], training or {}, rare)
     buckets = [
         bucket

@@ -10,7 +10,13 @@ from transduce.data.order import length
 from transduce.decode.load import load_translator
 from transduce.decode.translator import Translator
 from transduce.evaluation.likelihood import loss, perplexity
-from transduce.evaluation.metrics import Score, corpus_scores, exact_match, make_metrics
+from transduce.evaluation.metrics import (
+    Score,
+    choose_metrics,
+    corpus_scores,
+    exact_match,
+    make_metrics,
+)
 from transduce.evaluation.test_sets import find_problems, read_test_set
 from transduce.log import Log
 from transduce.text.corpus import Pair
@@ -53,11 +59,15 @@ def evaluate_model(
     reference_texts, [source_lines] = read_test_set(references, [source])
     translator = load_translator(model, engine="torch")
     hypotheses = translate(translator, source_lines, search=search, warn=warn)
-    named = zip(map(display_name, references), reference_texts, strict=True)
-    for problem in find_problems([("the translation", hypotheses), *named], tokenize):
+    named = [
+        ("the translation", hypotheses),
+        *zip(map(display_name, references), reference_texts, strict=True),
+    ]
+    for problem in find_problems(named, tokenize):
         warn(problem)
     settings = search_settings(translator, search)
-    for score in corpus_scores(hypotheses, *reference_texts, tokenize=tokenize):
+    names = choose_metrics(named, warn)
+    for score in corpus_scores(hypotheses, *reference_texts, tokenize=tokenize, names=names):
         yield EvaluatedScore(score, settings)
     yield EvaluatedScore(exact_match(hypotheses, *reference_texts), settings)
     loss_score = reference_loss(translator, source_lines, reference_texts, warn=warn)
@@ -77,7 +87,8 @@ def evaluate_hypotheses(
     named = list(zip(names, [hypotheses, *reference_texts], strict=True))
     for problem in find_problems(named, tokenize):
         warn(problem)
-    for score in corpus_scores(hypotheses, *reference_texts, tokenize=tokenize):
+    metric_names = choose_metrics(named, warn)
+    for score in corpus_scores(hypotheses, *reference_texts, tokenize=tokenize, names=metric_names):
         yield EvaluatedScore(score, {})
     yield EvaluatedScore(exact_match(hypotheses, *reference_texts), {})
 

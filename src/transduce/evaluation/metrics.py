@@ -10,9 +10,11 @@ from sacrebleu.metrics.ter import TER
 
 from transduce.config import nearest
 from transduce.errors import DataError, UsageError
+from transduce.log import Log
 
 TOKENIZERS = ("13a", "intl", "char", "zh", "none")  # those of sacreBLEU without dependencies
 METRICS = ("BLEU", "chrF2", "TER")  # the names sacreBLEU gives them
+MAX_TER_WORDS = 500  # TER of a longer line can take minutes: its time grows with the square
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,23 @@ def make_metrics(tokenize: str = "13a") -> dict[str, Metric]:
         raise UsageError(f"unknown tokenizer {tokenize!r}; {nearest(tokenize, TOKENIZERS)}")
     # force=True suppresses sacreBLEU's warning about tokenized text; test_sets has its own.
     return {"BLEU": BLEU(tokenize=tokenize, force=True), "chrF2": CHRF(), "TER": TER()}
+
+
+def choose_metrics(texts: Sequence[tuple[str, Sequence[str]]], warn: Log) -> tuple[str, ...]:
+    """Return the names of the metrics to compute for hypotheses and references, given by name.
+
+    All of them, but TER only if no line has more than MAX_TER_WORDS words. Otherwise warn.
+    """
+    for name, lines in texts:
+        for number, line in enumerate(lines, start=1):
+            n_words = len(line.split())
+            if n_words > MAX_TER_WORDS:
+                warn(
+                    f"TER is not computed: {name}, line {number:,} has {n_words:,} words, more "
+                    f"than {MAX_TER_WORDS}; split long lines into sentences in every file"
+                )
+                return tuple(metric for metric in METRICS if metric != "TER")
+    return METRICS
 
 
 def corpus_scores(

@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from sacrebleu.metrics.base import Metric
 
 from transduce.errors import UsageError
-from transduce.evaluation.metrics import Score, check_lengths, make_metrics
+from transduce.evaluation.metrics import METRICS, Score, check_lengths, make_metrics
 
 N_RESAMPLES = 1000  # of the bootstrap
 N_TRIALS = 10_000  # of the randomization
@@ -48,9 +48,12 @@ class SystemScore(NamedTuple):
 
 
 def score_systems(
-    systems: Mapping[str, Sequence[str]], *references: Sequence[str], tokenize: str = "13a"
+    systems: Mapping[str, Sequence[str]],
+    *references: Sequence[str],
+    tokenize: str = "13a",
+    names: Sequence[str] = METRICS,
 ) -> list[SystemScore]:
-    """Return every metric of every system, and test its difference from the first system.
+    """Return the metrics `names` of every system, each tested against the first system.
 
     The rows are ordered by metric, then by system.
     """
@@ -58,8 +61,9 @@ def score_systems(
     for lines in systems.values():
         check_lengths(lines, *references)
     rows = []
-    for name, metric in make_metrics(tokenize).items():
-        rows += _score_systems_by(name, metric, systems, references, seed)
+    metrics = make_metrics(tokenize)
+    for name in names:
+        rows += _score_systems_by(name, metrics[name], systems, references, seed)
     return rows
 
 
