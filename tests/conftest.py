@@ -22,6 +22,8 @@ from tests.commands import Run
 from tests.trainings import Straight, finish, start, weights
 from transduce.cli.main import main
 from transduce.config import ModelConfig, TextConfig
+from transduce.convert import cache as model_cache
+from transduce.convert.ctranslate2 import convert
 from transduce.grammar import generate
 from transduce.model import Transformer
 from transduce.model_folder import FolderConfig, ModelFolder
@@ -120,6 +122,19 @@ def transduce(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixtur
         return int(end.value.code or 0), out.decode(), err.decode()
 
     return run
+
+
+@pytest.fixture
+def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Where models were converted to, one each time."""
+    made: list[Path] = []
+
+    def counted(model: Transformer, target: Path) -> None:
+        made.append(target)
+        convert(model, target)
+
+    monkeypatch.setattr(model_cache, "convert", counted)
+    return made
 
 
 @pytest.fixture(scope="session")

@@ -55,19 +55,6 @@ def small(untrained_folder: ModelFolder, tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-@pytest.fixture
-def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Record the folder of each conversion."""
-    made: list[Path] = []
-
-    def counted(model: Transformer, folder: Path) -> None:
-        made.append(folder)
-        convert(model, folder)
-
-    monkeypatch.setattr(model_cache, "convert", counted)
-    return made
-
-
 def contents(folder: Path) -> dict[str, str]:
     return {
         str(path): sha256(path.read_bytes()) for path in sorted(folder.rglob("*")) if path.is_file()

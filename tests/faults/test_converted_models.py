@@ -38,19 +38,6 @@ def folder(untrained_folder: ModelFolder, tmp_path: Path) -> ModelFolder:
     return open_model(tmp_path / "model")
 
 
-@pytest.fixture
-def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Where models were converted to, one each time."""
-    made: list[Path] = []
-
-    def counted(model: Transformer, target: Path) -> None:
-        made.append(target)
-        convert(model, target)
-
-    monkeypatch.setattr(model_cache, "convert", counted)
-    return made
-
-
 def place_of(folder: ModelFolder) -> Path:
     return cache_folder(folder.fingerprint or "")
 
