@@ -14,10 +14,16 @@ from typing import Any, NamedTuple
 
 from transduce.config import Config, Layer, differences, resolve
 from transduce.data.encoding import EncodingJob, Row, encode_corpus
-from transduce.data.shards import MANIFEST, check_files, read_manifest, write_manifest
-from transduce.errors import OutputError, StorageError
+from transduce.data.shards import (
+    MANIFEST,
+    check_files,
+    damaged_file_error,
+    read_manifest,
+    write_manifest,
+)
+from transduce.errors import ModelError, OutputError, StorageError
 from transduce.model_folder import SOURCE_VOCABULARY, TARGET_VOCABULARY, WORDS
-from transduce.storage import remove, replace_file, sha256, to_json
+from transduce.storage import parse_json, remove, replace_file, sha256, to_json
 from transduce.text.corpus import Pair, describe_changes
 from transduce.text.files import Fingerprint
 from transduce.text.vocabulary import Vocabulary
@@ -146,12 +152,19 @@ class Vocabularies(NamedTuple):
 
 
 def load_vocabularies(folder: Path) -> Vocabularies:
-    """Load the vocabularies of a prepared corpus."""
+    """Load the vocabularies of a prepared corpus; raise DataError if one is damaged."""
     source_file, target_file = vocabulary_files(folder)
-    source = Vocabulary(source_file.read_bytes())
+    source = _load_vocabulary(source_file)
     if target_file == source_file:
         return Vocabularies(source, source)
-    return Vocabularies(source, Vocabulary(target_file.read_bytes()))
+    return Vocabularies(source, _load_vocabulary(target_file))
+
+
+def _load_vocabulary(path: Path) -> Vocabulary:
+    try:
+        return Vocabulary(path.read_bytes())
+    except (OSError, ModelError):
+        raise damaged_file_error(path) from None
 
 
 def vocabulary_files(folder: Path) -> tuple[Path, Path]:
@@ -167,9 +180,18 @@ def save_valid(folder: Path, pairs: Sequence[Pair]) -> None:
 
 
 def load_valid(folder: Path) -> list[Pair]:
-    """Load the validation pairs."""
-    rows = (folder / VALID).read_text(encoding="utf-8").split("\n")[:-1]
-    return [Pair(*json.loads(row)) for row in rows]
+    """Load the validation pairs; raise DataError if the file is damaged."""
+    path = folder / VALID
+    pairs = []
+    try:
+        for row in path.read_text(encoding="utf-8").split("\n")[:-1]:
+            source, target = parse_json(row)
+            if not (isinstance(source, str) and isinstance(target, str)):
+                raise damaged_file_error(path)
+            pairs.append(Pair(source, target))
+    except (OSError, ValueError, TypeError):
+        raise damaged_file_error(path) from None
+    return pairs
 
 
 def save_words(folder: Path, words: Iterable[str]) -> None:
@@ -182,4 +204,4 @@ def load_words(folder: Path) -> frozenset[str] | None:
     path = folder / WORDS
     if not path.is_file():
         return None
-    return frozenset(path.read_text(encoding="utf-8").split("\n")[:-1])
+    return frozenset(path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1])

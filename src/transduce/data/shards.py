@@ -160,9 +160,14 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Check size and SHA-256 of every file; raise DataError that names the first damaged one."""
     for described in (manifest, *manifest["parts"]):
         for path in damaged_files(folder, described):
-            raise DataError(
-                f"{path} is damaged or missing; remove the folder {folder} to prepare it again"
-            )
+            raise damaged_file_error(path)
+
+
+def damaged_file_error(path: Path) -> DataError:
+    """Return the error of a file of a prepared corpus that cannot be used."""
+    return DataError(
+        f"{path} is damaged or missing; remove the folder {path.parent} to prepare it again"
+    )
 
 
 @dataclass(frozen=True)
