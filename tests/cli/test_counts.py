@@ -1,10 +1,13 @@
 """The messages about lines at their limit, and the numbers of lines in the formats."""
 
+from pathlib import Path
+
 import pytest
 
-from transduce.cli.output import FORMATS
+from transduce.cli.output import FORMATS, check_outputs
 from transduce.cli.translate import MAX_SHOWN, QualityCounts
 from transduce.decode.translation import Alternative, Translation
+from transduce.errors import UsageError
 
 
 @pytest.mark.parametrize("n_flagged", [1, MAX_SHOWN, MAX_SHOWN + 1, MAX_SHOWN + 5])
@@ -22,6 +25,14 @@ def test_the_first_ten_doubtful_lines_are_shown_and_the_report_is_named_if_there
     more = "; --report FILE lists every line" if n_flagged > MAX_SHOWN else ""
     assert counts.summary(has_report=False) == expected + more
     assert counts.summary(has_report=True) == expected
+
+
+def test_no_two_outputs_may_be_the_same_file_wherever_they_stand(tmp_path: Path) -> None:
+    a, b, c = (tmp_path / name for name in "abc")
+    check_outputs((a, None, b, c), ())
+    for outputs in ((a, a), (a, b, a), (b, a, a), (a, None, tmp_path / "x" / ".." / "a")):
+        with pytest.raises(UsageError, match="would be written twice; name two different"):
+            check_outputs(outputs, ())
 
 
 def test_moses_counts_lines_from_0_and_records_count_them_from_1() -> None:
