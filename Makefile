@@ -3,11 +3,12 @@ PYTHON ?= python3
 BIN    := .venv/bin
 PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet
 
-.PHONY: help demo test test-slow check bench-lm bench-train bench-decode builtin picture clean
+.PHONY: help demo test test-slow mutants check bench-lm bench-train bench-decode builtin picture clean
 help:
 	@echo "make demo         train English -> Italian here and now and watch it translate"
 	@echo "make test         format, lint, types, tests, README commands"
 	@echo "make test-slow    the long proofs"
+	@echo "make mutants      do the tests notice one wrong line? about an hour (ONLY=part of a file's name)"
 	@echo "make check        format, lint and types only"
 	@echo "make bench-lm     language-model training beside a plain loop (DATA=folder of tinyshakespeare.txt)"
 	@echo "make bench-train  training beside torch.nn.Transformer and Marian (DATA=folder of Multi30k)"
@@ -55,6 +56,9 @@ test: check .venv/.tools
 
 test-slow: .venv/.dev .venv/.tools
 	$(BIN)/pytest -m slow
+
+mutants: .venv/.dev .venv/.tools
+	$(BIN)/python -m tests.mutants $(if $(ONLY),--only $(ONLY))
 
 bench-lm: .venv/.run
 	$(BIN)/python bench/lm.py $(if $(DATA),--data $(DATA))
