@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from transduce.text import segments
 from transduce.text.segments import Segment, split_text
 
 TEXTS = st.lists(
@@ -128,3 +130,25 @@ def test_the_tokens_of_a_wide_space_count_when_parts_are_joined() -> None:
     ]
     apart = [Segment("a", wide), Segment("b", wide), Segment("c", "")]
     assert split_text(f"a{wide}b{wide}c", 4, measure) == apart
+
+
+def test_sentences_are_joined_only_if_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "MAX_SENTENCES", 4)
+    few = split_text("One. Two. Three. Four.", 10, measure)
+    assert [part.text for part in few] == ["One.", "Two.", "Three.", "Four."]
+    many = split_text("One. Two. Three. Four. Five. Six.", 10, measure)
+    assert [part.text for part in many] == ["One. Two.", "Three.", "Four. Five.", "Six."]
+
+
+def test_no_more_than_a_block_of_parts_is_measured_at_once() -> None:
+    largest = 0
+
+    def counting(texts: Sequence[str]) -> list[int]:
+        nonlocal largest
+        largest = max(largest, len(texts))
+        return measure(texts)
+
+    for text in ("word " * 10_000, "One. " * 10_000, "one, " * 10_000):
+        parts = split_text(text, 30, counting)
+        assert "".join(part.text + part.gap for part in parts) == text
+    assert largest == segments.BLOCK_SIZE

@@ -10,7 +10,7 @@ from transduce.decode.quality import Evidence, find_flags, find_notes
 from transduce.decode.segmentation import Part, PreparedText, Segmenter
 from transduce.decode.translation import Alternative, Translation
 from transduce.model_folder import ModelFolder
-from transduce.text.normalize import split_words
+from transduce.text.normalize import WORD
 from transduce.text.terms import Term, contains_phrase
 
 LINE_BREAKS = re.compile("[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
@@ -76,7 +76,8 @@ class Composer:
         seen = self._folder.words
         if seen is None:
             return ()
-        return tuple(dict.fromkeys(word for word in split_words(text) if word not in seen))
+        words = (match[0] for match in WORD.finditer(text))  # one at a time: they may be millions
+        return tuple(dict.fromkeys(word for word in words if word not in seen))
 
     def unknown_characters(self, text: str) -> tuple[str, ...]:
         """Return the characters of a text that the vocabulary lacks: they are read as bytes."""

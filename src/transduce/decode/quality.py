@@ -7,6 +7,7 @@ in docs/translating.md take names and messages from here.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from transduce.decode.hypotheses import Hypothesis
 from transduce.text.files import LONGEST_LINE
@@ -218,8 +219,12 @@ def is_copy(source: str, text: str) -> bool:
     first_source, first_text = PHRASE_WORD.search(source), PHRASE_WORD.search(text)
     if first_source is None or first_text is None or first_source[0] != first_text[0]:
         return False  # nearly always: skip finding all words
-    words = PHRASE_WORD.findall(source)
-    return words == PHRASE_WORD.findall(text) and sum(word.isalpha() for word in words) > 1
+    n_words = 0
+    for one, other in zip_longest(PHRASE_WORD.finditer(source), PHRASE_WORD.finditer(text)):
+        if one is None or other is None or one[0] != other[0]:
+            return False
+        n_words += one[0].isalpha()
+    return n_words > 1
 
 
 def _apply(flags: Sequence[Flag], evidence: Evidence) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from transduce.decode.words import RequiredTerm, Words
 from transduce.errors import UsageError
 from transduce.model_folder import ModelFolder
 from transduce.text.normalize import LONE_SURROGATE, normalize
-from transduce.text.segments import Segment, split_text
+from transduce.text.segments import Segment, in_blocks, split_text
 from transduce.text.terms import Term, TermMatch, contains_phrase, find_protected
 
 MAX_TOKENS = 512  # of one source; a longer run without a space is copied, not translated
@@ -107,7 +107,8 @@ class Segmenter:
             yield Segment(text, ""), ids
             return
         segments = split_text(text, max_tokens, self._count_tokens)
-        yield from zip(segments, self._encode([each.text for each in segments]), strict=True)
+        for block in in_blocks(segments):
+            yield from zip(block, self._encode([each.text for each in block]), strict=True)
 
     def _make_part(
         self,

@@ -1,9 +1,13 @@
 """Split texts that are too long: at sentence ends, then at clause ends, then between words."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple, TypeVar
+
+MAX_SENTENCES = 200_000  # more on one line are no prose, and each takes a kilobyte of memory
+BLOCK_SIZE = 4096  # parts of a text that are measured at once
+Item = TypeVar("Item")
 
 CLOSING_MARKS = "\"'”’»)]"
 
@@ -29,56 +33,72 @@ def split_text(text: str, max_tokens: int, measure: Measure) -> list[Segment]:
     """Split a text into segments of at most `max_tokens` tokens.
 
     A text that fits is one segment. Otherwise each sentence is a segment; those that are still too
-    long are split into clauses, then words, which are joined again as far as they fit. Only a run
-    without white space can remain too long. Joined with their gaps, the segments give the text.
+    long are split into clauses, then words, which are joined again as far as they fit. So are
+    sentences if there are more than MAX_SENTENCES. Only a run without white space can remain too
+    long. Joined with their gaps, the segments give the text.
     """
     return list(_split([Segment(text, "")], max_tokens, measure, level=0))
 
 
+def in_blocks(items: Iterable[Item], size: int = BLOCK_SIZE) -> Iterator[list[Item]]:
+    """Yield the items in lists of at most `size`, so that millions of them are never in memory."""
+    iterator = iter(items)
+    while block := list(islice(iterator, size)):
+        yield block
+
+
 def _split(
-    segments: Sequence[Segment], max_tokens: int, measure: Measure, level: int
+    segments: Iterable[Segment], max_tokens: int, measure: Measure, level: int
 ) -> Iterator[Segment]:
-    lengths = measure([segment.text for segment in segments])
-    for segment, length in zip(segments, lengths, strict=True):
+    for segment, length in _measured(segments, measure):
         if length <= max_tokens or level == len(BOUNDARIES):
             yield segment
             continue
         parts = _cut(segment, BOUNDARIES[level])
-        if level > 0:
+        if level > 0 or _has_too_many_sentences(segment.text):
             parts = _join_neighbors(parts, max_tokens, measure)
         yield from _split(parts, max_tokens, measure, level + 1)
 
 
-def _cut(segment: Segment, boundary: re.Pattern[str]) -> list[Segment]:
+def _has_too_many_sentences(text: str) -> bool:
+    ends = BOUNDARIES[0].finditer(text)
+    return next(islice(ends, MAX_SENTENCES, None), None) is not None
+
+
+def _measured(segments: Iterable[Segment], measure: Measure) -> Iterator[tuple[Segment, int]]:
+    """Yield segments with their number of tokens."""
+    for block in in_blocks(segments):
+        yield from zip(block, measure([segment.text for segment in block]), strict=True)
+
+
+def _cut(segment: Segment, boundary: re.Pattern[str]) -> Iterator[Segment]:
     """Cut a segment at each boundary; closing quotes and brackets stay with their sentence."""
-    gaps = [(0, 0)]  # start and end of the white space between parts
-    for found in boundary.finditer(segment.text):
+    text, start = segment.text, 0
+    for found in boundary.finditer(text):
         n_closing = len(found[0]) - len(found[0].lstrip(CLOSING_MARKS))
-        gaps.append((found.start() + n_closing, found.end()))
-    gaps.append((len(segment.text), len(segment.text)))
-
-    parts = [
-        Segment(text=segment.text[start:end], gap=segment.text[end:next_start])
-        for (_, start), (end, next_start) in pairwise(gaps)
-    ]
-    parts[-1] = parts[-1]._replace(gap=segment.gap)
-    return [part for part in parts if part.text or part.gap]
+        end, next_start = found.start() + n_closing, found.end()
+        if start < next_start:
+            yield Segment(text[start:end], gap=text[end:next_start])
+        start = next_start
+    if start < len(text) or segment.gap:
+        yield Segment(text[start:], segment.gap)
 
 
-def _join_neighbors(parts: Sequence[Segment], max_tokens: int, measure: Measure) -> list[Segment]:
+def _join_neighbors(
+    parts: Iterable[Segment], max_tokens: int, measure: Measure
+) -> Iterator[Segment]:
     """Join neighboring parts as long as they fit into `max_tokens` together."""
-    joined: list[Segment] = []
-    last_length = 0
-    lengths = measure([part.text for part in parts])
-    for part, length in zip(parts, lengths, strict=True):
-        gap = joined[-1].gap if joined else ""
-        # A single space is part of the next token; each byte of another gap may be a token.
-        gap_length = 0 if gap in ("", " ") else len(gap.encode())
-        total = last_length + gap_length + length
-        if joined and total <= max_tokens:
-            previous = joined.pop()
-            part = Segment(previous.text + gap + part.text, part.gap)
-            length = total
-        joined.append(part)
-        last_length = length
-    return joined
+    joined: Segment | None = None
+    joined_length = 0
+    for part, length in _measured(parts, measure):
+        if joined is not None:
+            # A single space is part of the next token; each byte of another gap may be a token.
+            gap_length = 0 if joined.gap in ("", " ") else len(joined.gap.encode())
+            total = joined_length + gap_length + length
+            if total <= max_tokens:
+                part, length = Segment(joined.text + joined.gap + part.text, part.gap), total
+            else:
+                yield joined
+        joined, joined_length = part, length
+    if joined is not None:
+        yield joined
