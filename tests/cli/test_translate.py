@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.commands import Run, line_messages
 from tests.hostile import HOSTILE, check, fuzz
 from transduce.config import DecodeConfig
-from transduce.decode.options import TranslateOptions
+from transduce.decode.options import Sampling, TranslateOptions
 from transduce.decode.stream import translate_stream
 from transduce.decode.translation import Translation
 from transduce.grammar import generate
@@ -330,6 +330,33 @@ def read(translator: Any, file: Any) -> list[list[str]]:
             translator, TranslateOptions(DecodeConfig()), LineReader(file, pytest.fail)
         )
     ]
+
+
+def test_each_line_has_its_own_number_and_its_own_draws_over_all_windows(
+    transduce: Run, tmp_path: Path
+) -> None:
+    firsts = []
+
+    class Recorder(Echo):
+        def begin(
+            self, texts: Sequence[str], options: TranslateOptions
+        ) -> Callable[[], list[Translation]]:
+            assert options.sampling is not None
+            firsts.append((options.sampling.first, len(texts)))
+            return super().begin(texts, options)
+
+    (tmp_path / "lines").write_text("a line\n" * 4000)
+    options = TranslateOptions(DecodeConfig(), sampling=Sampling())
+    with (tmp_path / "lines").open("rb") as file:
+        for _ in translate_stream(Recorder(), options, LineReader(file, pytest.fail)):
+            pass
+    assert len(firsts) > 3
+    assert [first for first, _ in firsts] == [
+        sum(n for _, n in firsts[:i]) for i in range(len(firsts))
+    ]
+
+    _, out, _ = transduce("translate", "--json", stdin=b"\n" * 5000)  # several windows
+    assert [json.loads(row)["line"] for row in out.splitlines()] == list(range(1, 5001))
 
 
 def test_the_next_lines_are_started_before_the_previous_ones_are_finished(tmp_path: Path) -> None:

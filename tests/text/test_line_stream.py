@@ -1,6 +1,7 @@
 """Lines of a stream, at the longest length and at the first line."""
 
 import io
+from typing import Any
 
 import pytest
 
@@ -37,3 +38,27 @@ def test_a_byte_order_mark_is_dropped_from_the_first_line_only() -> None:
 def test_blank_lines_are_lines_and_a_last_line_needs_no_line_feed() -> None:
     assert [line.text for line in read(b"\na\r\n\nb")] == ["", "a", "", "b"]
     assert read(b"") == []
+
+
+class Chunks(io.RawIOBase):
+    """A pipe from which each read returns what was written at once."""
+
+    def __init__(self, *chunks: bytes) -> None:
+        self._chunks = list(chunks)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        chunk = self._chunks.pop(0) if self._chunks else b""
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
+
+
+def test_a_line_that_was_cut_is_flagged_although_only_its_end_arrives_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(line_stream, "LONGEST_LINE", 5)
+    pipe = io.BufferedReader(Chunks(b"12345678", b"\n", b"abc\n"))
+    lines = [line for window in LineReader(pipe, pytest.fail).windows() for line in window]
+    assert lines == [InputLine("12345", flags=("cut",)), InputLine("abc")]

@@ -2,7 +2,7 @@ import io
 
 import pytest
 import sentencepiece
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from transduce.errors import ConfigError, DataError, ModelError
@@ -26,6 +26,8 @@ ANY_TEXT = st.text(
 
 @settings(max_examples=300, deadline=None)
 @given(text=ANY_TEXT)
+@example("▁")
+@example("a▁b ▁ \ufdd0▁")
 def test_no_character_is_ever_lost(vocabulary: Vocabulary, text: str) -> None:
     assert vocabulary.decode(vocabulary.encode(text)) == text
 
