@@ -7,9 +7,6 @@ MAX_WORDS = 10  # words of a list that are shown
 MAX_WORD_LENGTH = 40  # characters of such a word
 
 
-JOINERS = "\u200c\u200d"  # parts of words and emoji
-
-
 def printable(text: str) -> str:
     """Return the text on one line, with each unprintable character as its code: `U+202E`.
 
@@ -27,8 +24,7 @@ def printable_lines(text: str) -> str:
 
 
 def _is_printable(character: str) -> bool:
-    is_space = unicodedata.category(character) == "Zs"
-    return character.isprintable() or is_space or character in JOINERS
+    return character.isprintable() or unicodedata.category(character) == "Zs"
 
 
 def list_words(words: Sequence[str]) -> str:
