@@ -31,18 +31,20 @@ def test_temperature_top_k_and_top_p_leave_the_same_probabilities(tmp_path: Path
     ]
     script = """
     import { shapeProbs } from "./math.js";
-    answer(input.map((each) => [...shapeProbs(each.logits, each.temperature, each.topK, each.topP)]));
+    answer(input.map(({ logits, temperature, topK, topP }) =>
+      [...shapeProbs(logits, temperature, topK, topP)]));
     """
-    for each, told in zip(asked, run_js(tmp_path, script, asked), strict=True):
+    for each, found in zip(asked, run_js(tmp_path, script, asked), strict=True):
         logits = torch.tensor(each["logits"], dtype=torch.float64)
-        wanted = reshape_distribution(logits, each["temperature"], each["topK"], each["topP"])
-        assert told == pytest.approx(wanted.exp().tolist(), abs=1e-9), each
+        expected = reshape_distribution(logits, each["temperature"], each["topK"], each["topP"])
+        assert found == pytest.approx(expected.exp().tolist(), abs=1e-9), each
 
 
 def test_tokens_that_reach_top_p_exactly_are_enough_in_the_page_too(tmp_path: Path) -> None:
     script = """
     import { shapeProbs } from "./math.js";
-    answer([1, 2, 3].map((n) => [...shapeProbs([0, 0, 0, 0], 1, 4, n / 4)].filter((p) => p > 0).length));
+    const probsOf = (topP) => [...shapeProbs([0, 0, 0, 0], 1, 4, topP)];
+    answer([1, 2, 3].map((n) => probsOf(n / 4).filter((p) => p > 0).length));
     """
     assert run_js(tmp_path, script, None) == [1, 2, 3]
 
@@ -68,11 +70,17 @@ def test_spread_entropy_and_the_largest_are_pytorchs(tmp_path: Path) -> None:
     rows = [[draw.gauss(1, 3) for _ in range(n)] for n in (1, 2, 7, 22)]
     rows.append([2.0, 5.0, -7.0, 5.0])  # of equals the first
     script = """
-    import { entropyOf, argmax, normOf, meanOf, maxAbsOf, deviationOf, topIndices } from "./math.js";
-    const softmax = (row) => { const e = row.map(Math.exp); const sum = e.reduce((a, b) => a + b); return e.map((x) => x / sum); };
+    import { softmaxOf } from "./data.js";
+    import { argmax, deviationOf, entropyOf, maxAbsOf } from "./math.js";
+    import { meanOf, normOf, topIndices } from "./math.js";
     answer(input.map((row) => ({
-      mean: meanOf(row), spread: deviationOf(row), length: normOf(row), largest: argmax(row),
-      top: topIndices(row, 3), reach: maxAbsOf([...row, Infinity, NaN]), bits: entropyOf([...softmax(row), 0]),
+      mean: meanOf(row),
+      spread: deviationOf(row),
+      length: normOf(row),
+      largest: argmax(row),
+      top: topIndices(row, 3),
+      reach: maxAbsOf([...row, Infinity, NaN]),
+      bits: entropyOf([...softmaxOf(row), 0]),
     })));
     """
     for row, told in zip(rows, run_js(tmp_path, script, rows), strict=True):

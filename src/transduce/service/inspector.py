@@ -222,7 +222,7 @@ def listen(host: str, port: int) -> socket.socket:
         host.encode("idna")
     except UnicodeError:
         raise OutputError(
-            f"cannot listen at {host!r}: not a host name; use localhost or an IP address"
+            f"cannot listen on {host!r}: not a host name; use localhost or an IP address"
         ) from None
     try:
         return socket.create_server(

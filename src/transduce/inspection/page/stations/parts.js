@@ -288,12 +288,12 @@ export const ffStation = {
       const zeros =
         trace.get(`${sub}.hidden`).data.reduce((n, x) => n + (x === 0 ? 1 : 0), 0) /
         trace.get(`${sub}.hidden`).data.length;
-      const awake = rowOf(trace.get(`${sub}.hidden`), at).filter((x) => x > 0).length;
+      const nActive = rowOf(trace.get(`${sub}.hidden`), at).filter((x) => x > 0).length;
       const known = trace.meta.neurons?.[sub];
       map.draw({
         title:
-          `${hidden.shape[1]} neurons: at \u201c${labels[at]}\u201d ${awake} of them are active ` +
-          `(${percent(awake / hidden.shape[1])}), over all positions ` +
+          `${hidden.shape[1]} neurons: at \u201c${labels[at]}\u201d ${nActive} of them are ` +
+          `active (${percent(nActive / hidden.shape[1])}), over all positions ` +
           `${percent(1 - zeros)}${page.diffNote(`${sub}.hidden`)}`,
         rows: labels,
         cols: null,
