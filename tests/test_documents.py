@@ -152,6 +152,18 @@ def test_every_step_of_the_tour_is_in_the_file_it_names() -> None:
                 assert re.search(rf"(def|class) {part}\b", text), f"{name} is not in {file}"
 
 
+@pytest.mark.parametrize("name", ["docs/tour.md", "CONTRIBUTING.md"])
+def test_a_name_with_its_file_is_in_that_file(name: str) -> None:
+    """Such as `ENGINES` (`decode/engines/registry.py`)."""
+    page = (ROOT / name).read_text(encoding="utf-8")
+    pointers = re.findall(r"`([\w.]+)`(?:\s\(|,\s|\sof\s)`([\w/]+\.py)`", page)
+    assert len(pointers) >= 4
+    for pointer, file in pointers:
+        text = (ROOT / "src" / "transduce" / file).read_text(encoding="utf-8")
+        for part in pointer.split("."):  # a class and its method
+            assert re.search(rf"\b{part}\b", text), f"{pointer} is not in {file}"
+
+
 def prose_of(page: str) -> list[str]:
     """Return the lines of a page without blocks of code and tables."""
     lines = re.sub(r"```.*?```", "", page, flags=re.DOTALL).splitlines()
