@@ -10,7 +10,8 @@ batches. Text in, text out.
 Every side is a process of its own that translates all sentences on request. So all sides see the
 same noise, round by round, and each has its own peak of memory. Speed is counted in target tokens
 of each side's own best hypotheses, [EOS] included. CTranslate2 is tried with 2 workers of 1 thread
-and with 1 of 2, each with batches of 32, 48, 96 and 240; only the fastest is measured.
+and with 1 of 2, each with batches of 32, 48, 96 and 240; only the fastest is measured. It is driven
+with our stop rule of beam search; Hugging Face ends with `beam` hypotheses.
 
 Prints a JSON line per measurement and one per bar.
 """
@@ -208,7 +209,12 @@ def ours(folder: Path, beam: int, engine: Any, precision: Any) -> Translate:
         return result
 
     # Count tokens where the engine returns them: a translation has them only with details.
-    chosen.begin = lambda *arguments: map(count, begin(*arguments))  # type: ignore[method-assign]
+    # Greedy search of uncertain results would count their tokens twice.
+    def begin_and_count(inputs: Sequence[Any], options: TranslateOptions) -> Any:
+        results = begin(inputs, options)
+        return map(count, results) if options.width == beam else results
+
+    chosen.begin = begin_and_count  # type: ignore[method-assign]
 
     def translate(texts: list[str]) -> Output:
         counts.clear()
@@ -276,6 +282,7 @@ def hugging_face(folder: Path, beam: int, precision: str) -> Translate:
 def direct(folder: Path, beam: int, precision: str, way: str) -> Translate:
     import ctranslate2
 
+    from transduce.decode.hypotheses import ENDS_PER_BEAM, MIN_CERTAINTY
     from transduce.text.vocabulary import Vocabulary
 
     workers, each, batch = map(int, way.split("x"))
@@ -288,18 +295,30 @@ def direct(folder: Path, beam: int, precision: str, way: str) -> Translate:
     )
     vocabulary = Vocabulary((folder / "model" / "sentencepiece.model").read_bytes())
 
-    def search(rows: list[list[int]]) -> list[list[int]]:
-        results = translator.translate_batch(
+    def translate(rows: list[list[int]], width: int) -> list[Any]:
+        results: list[Any] = translator.translate_batch(
             [[str(i) for i in row] for row in rows],
             max_batch_size=batch,
             batch_type="examples",
-            beam_size=beam,
+            beam_size=width,
+            patience=ENDS_PER_BEAM,
             length_penalty=1.0,
             max_input_length=0,
             max_decoding_length=max(map(len, rows)) + EXTRA_LENGTH + 1,
             return_end_token=True,
+            return_scores=beam > 1,
         )
-        return [[int(token) for token in result.hypotheses[0]] for result in results]
+        return results
+
+    def search(rows: list[list[int]]) -> list[list[int]]:
+        results = translate(rows, beam)
+        if beam > 1:  # the same stop rule as ours
+            uncertain = [i for i, each in enumerate(results) if each.scores[0] < MIN_CERTAINTY]
+            greedy = translate([rows[i] for i in uncertain], 1) if uncertain else []
+            for i, each in zip(uncertain, greedy, strict=True):
+                if each.scores[0] > results[i].scores[0]:
+                    results[i] = each
+        return [[int(piece) for piece in result.hypotheses[0]] for result in results]
 
     return sorted_by_length(vocabulary, search)
 

@@ -1,6 +1,7 @@
 """From the hypotheses of the parts of a text to its translation, with hypotheses made by hand."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -87,25 +88,46 @@ def test_a_term_must_stand_in_the_translation_of_its_own_part(
     assert compose(untrained_folder, parts[::-1], terms).missing == ("love",)
 
 
+def compose_one(
+    folder: ModelFolder, hypotheses: list[Hypothesis], options: TranslateOptions
+) -> Translation:
+    """Compose the translation of a text of one part."""
+    search_input = SearchInput(tuple(folder.source_vocabulary.encode("I")))
+    prepared = PreparedText("I", "I", [Part("I", "", search_input)])
+    composer = Composer(folder, Segmenter([folder]))
+    return composer.compose(prepared, {search_input: hypotheses}, options)
+
+
 def test_several_hypotheses_are_returned_if_requested_even_if_there_is_one_only(
     untrained_folder: ModelFolder,
 ) -> None:
-    best = hypothesis(untrained_folder, "Io")
-    search_input = SearchInput(tuple(untrained_folder.source_vocabulary.encode("I")))
-    prepared = PreparedText("I", "I", [Part("I", "", search_input)])
-    composer = Composer(untrained_folder, Segmenter([untrained_folder]))
+    texts = ["Io", "amo", "te"]
+    hypotheses = [hypothesis(untrained_folder, text) for text in texts]
 
     def alternatives(n_found: int, **how: int) -> int:
         options = TranslateOptions(DecodeConfig(beam=3), **how)
-        return len(
-            composer.compose(prepared, {search_input: [best] * n_found}, options).alternatives
-        )
+        found = compose_one(untrained_folder, hypotheses[:n_found], options).alternatives
+        assert [each.text for each in found] == texts[: len(found)]
+        return len(found)
 
     assert alternatives(3) == 0
     assert alternatives(1, alternatives=1) == 1
     assert alternatives(1, n_best=2) == 1
     assert alternatives(3, n_best=2) == 2
     assert alternatives(3, alternatives=3) == 3
+
+
+def test_of_hypotheses_with_the_same_text_only_the_best_is_returned(
+    untrained_folder: ModelFolder,
+) -> None:
+    first, second = hypothesis(untrained_folder, "Io"), hypothesis(untrained_folder, "amo")
+    worse = replace(first, score=first.score - 1)
+    options = TranslateOptions(DecodeConfig(beam=3), n_best=3)
+    found = compose_one(untrained_folder, [first, worse, second], options).alternatives
+    assert [(each.text, each.score) for each in found] == [
+        ("Io", first.score),
+        ("amo", second.score),
+    ]
 
 
 def test_equal_parts_of_a_text_are_drawn_each_for_itself() -> None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,14 +21,18 @@ from transduce.convert import cache as model_cache
 from transduce.convert.cache import cache_folder
 from transduce.convert.ctranslate2 import MAX_POSITIONS, convert
 from transduce.decode.engines import ctranslate2 as engine_module
+from transduce.decode.engines import torch as torch_module
 from transduce.decode.engines.base import SearchInput, SearchResult, Unsupported, search_all
 from transduce.decode.engines.ctranslate2 import (
     AVX512_FLAGS,
     CTranslate2Engine,
+    _begin_batch,
+    _read_result,
     unsupported_models,
     unsupported_options,
 )
 from transduce.decode.engines.torch import TorchEngine
+from transduce.decode.hypotheses import ENDS_PER_BEAM
 from transduce.decode.options import Sampling, TranslateOptions
 from transduce.decode.translator import Translator
 from transduce.errors import ModelError, UsageError
@@ -36,6 +41,7 @@ from transduce.model import Transformer
 from transduce.model_folder import BUILTIN, FolderConfig, ModelFolder, load_model, save_model
 from transduce.storage import sha256
 from transduce.text.terms import Glossary
+from transduce.text.vocabulary import EOS, SPECIAL_TOKENS
 
 SOURCES = [pair.source for pair in generate("en-it", 100, seed=77, split="held-out")]
 PLAIN = TranslateOptions(DecodeConfig())
@@ -395,3 +401,73 @@ def test_ctranslate2_uses_the_kernels_that_were_chosen() -> None:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert ("Selected ISA: AVX512" in done.stderr) == (done.stdout.strip() == "AVX512")
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_sentences_of_one_batch_have_limits_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, beam: int
+) -> None:
+    """A batch is searched to its largest limit; each sentence is cut at its own, as by torch."""
+
+    def limit(search_input: SearchInput, *_: Any) -> int:
+        return 3 + len(search_input.ids) % 7
+
+    for module in (engine_module, torch_module):
+        monkeypatch.setattr(module, "max_target_length", limit)
+    folder = load_model(BUILTIN)
+    quick = Translator(folder, engine="ctranslate2")
+    options = TranslateOptions(DecodeConfig(beam=beam))
+    inputs = [SearchInput(tuple(quick.source_vocabulary.encode(text))) for text in SOURCES[:40]]
+    theirs = search_all(quick.engine(options).engine, inputs, options)
+    ours = search_all(quick.torch_engine, inputs, options)
+    assert 5 < sum(each[0].truncated for each in ours) < 40
+    for each, a, b in zip(inputs, ours, theirs, strict=True):
+        assert len(b[0].ids) < limit(each)
+        assert (a[0].ids, a[0].truncated) == (b[0].ids, b[0].truncated)
+        assert a[0].score == pytest.approx(b[0].score, abs=1e-4)
+
+
+def result(*tokens: int) -> SimpleNamespace:
+    return SimpleNamespace(hypotheses=[list(map(str, tokens))], scores=[-1.0])
+
+
+def test_a_result_is_cut_at_the_limit_of_its_own_sentence() -> None:
+    greedy = TranslateOptions(DecodeConfig(beam=1))
+    [whole] = _read_result(result(5, 6, EOS), 3, greedy)
+    assert (whole.ids, whole.truncated) == ((5, 6), False)
+    [cut] = _read_result(result(5, 6, 7, EOS), 3, greedy)  # ended after its limit
+    assert (cut.ids, cut.truncated) == ((5, 6), True)
+    [running] = _read_result(result(5, 6, 7, 8), 4, greedy)
+    assert (running.ids, running.truncated) == ((5, 6, 7), True)
+    assert _read_result(result(5, 6, 7, EOS), 3, PLAIN) == []  # in a beam: torch searches again
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_result_with_a_special_token_is_left_to_torch(beam: int) -> None:
+    options = TranslateOptions(DecodeConfig(beam=beam))
+    for token in range(len(SPECIAL_TOKENS)):
+        assert _read_result(result(5, token, 6, EOS), 9, options) == []
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_ctranslate2_never_gets_a_penalty_of_zero(alpha: float) -> None:
+    """It would end a sentence by another rule, even after many more hypotheses have ended."""
+    asked: dict[str, Any] = {}
+    recorder = SimpleNamespace(translate_batch=lambda sources, **given: asked.update(given) or [])
+    _begin_batch(recorder, [["5"]], 9, TranslateOptions(DecodeConfig(alpha=alpha)))
+    assert asked["length_penalty"] > 0
+    assert asked["length_penalty"] == pytest.approx(alpha, abs=1e-6)
+    assert asked["patience"] == ENDS_PER_BEAM
+
+
+def test_no_length_penalty_leaves_the_same_n_best_as_torch() -> None:
+    """With penalty 0 CTranslate2 would end a sentence by another rule."""
+    folder = load_model(BUILTIN)
+    found = [
+        Translator(folder, engine=name).translate(SOURCES[:60], alpha=0.0, beam=4, n_best=4)
+        for name in ("torch", "ctranslate2")
+    ]
+    for ours, theirs in zip(*found, strict=True):
+        assert [each.text for each in ours.alternatives] == [
+            each.text for each in theirs.alternatives
+        ]

@@ -14,10 +14,11 @@ from transduce.decode.engines.base import (
     SearchInput,
     SearchResult,
     Unsupported,
+    search_all,
 )
 from transduce.decode.engines.registry import EngineEntry
 from transduce.decode.engines.torch import TorchEngine
-from transduce.decode.hypotheses import Hypothesis
+from transduce.decode.hypotheses import Hypothesis, add_hypothesis
 from transduce.decode.options import TranslateOptions
 from transduce.decode.translator import Translator
 from transduce.errors import UsageError
@@ -100,3 +101,87 @@ def test_four_threads_at_once_get_what_one_thread_gets(name: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(shared.translate, requests))
     assert [[each.text for each in texts] for texts in found] == expected
+
+
+class FixedEngine(CopyEngine):
+    """Beam search finds one hypothesis with a given log-probability, greedy search another."""
+
+    def __init__(self, of_beam: float, of_greedy: float) -> None:
+        self.log_probs = {True: of_greedy, False: of_beam}
+        self.n_greedy = 0
+
+    def begin(
+        self, inputs: Sequence[SearchInput], options: TranslateOptions
+    ) -> Iterator[SearchResult]:
+        is_greedy = options.width == 1
+        log_prob = self.log_probs[is_greedy]
+        self.n_greedy += len(inputs) if is_greedy else 0
+        for i in range(len(inputs)):
+            ids = (8, 9) if is_greedy else (5, 6, 7)
+            yield i, [Hypothesis(ids, log_prob, log_prob / (len(ids) + 1))]
+
+
+@pytest.mark.parametrize(
+    ("of_beam", "of_greedy", "expected", "n_greedy"),
+    [
+        (-1.9, -0.1, (5, 6, 7), 0),  # certain: -0.475 a token
+        (-2.1, -0.1, (8, 9), 1),
+        (-2.1, -1.6, (5, 6, 7), 1),  # greedy is likelier, but not per token
+    ],
+)
+def test_greedy_search_competes_where_beam_search_is_uncertain(
+    of_beam: float, of_greedy: float, expected: tuple[int, ...], n_greedy: int
+) -> None:
+    engine = FixedEngine(of_beam, of_greedy)
+    [found] = search_all(engine, [SearchInput((4,))], TranslateOptions(DecodeConfig()))
+    assert found[0].ids == expected
+    assert len(found) == 1
+    assert engine.n_greedy == n_greedy
+    two = TranslateOptions(DecodeConfig(), n_best=2)
+    assert len(search_all(engine, [SearchInput((4,))], two)[0]) == 1 + n_greedy
+
+
+def test_greedy_search_that_finds_the_same_adds_nothing() -> None:
+    same = Hypothesis((5,), -2.0, -1.0)
+    others = [same, Hypothesis((6,), -3.0, -1.5)]
+    assert add_hypothesis(others, same, 2) == others
+    assert add_hypothesis(others, Hypothesis((7,), -2.5, -1.25), 2) == [
+        same,
+        Hypothesis((7,), -2.5, -1.25),
+    ]
+
+
+LOST = {  # a far better hypothesis than the first four that end
+    "She never sold the beautiful bicycle": "Non ha mai venduto la bella bicicletta",
+    "We don't meet the actor in the hotel every day": (
+        "Non incontriamo l'attore nell'albergo ogni giorno"
+    ),
+}
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_the_command_finds_the_best_hypothesis_though_others_end_before(
+    transduce: Run, engine: str
+) -> None:
+    text = "".join(f"{source}\n" for source in LOST)
+    code, out, _ = transduce("translate", "--engine", engine, stdin=text.encode())
+    assert (code, out.splitlines()) == (0, list(LOST.values()))
+
+
+def test_both_engines_agree_and_are_not_worse_than_greedy() -> None:
+    """120 held-out sentences: n-best lists too, without empty and repeated translations."""
+    folder = load_model(BUILTIN)
+    found = {}
+    for name in ("torch", "ctranslate2"):
+        translator = Translator(folder, engine=name)
+        found[name] = translator.translate(SOURCES, n_best=4)
+        greedy = translator.translate(SOURCES, beam=1)
+        assert sum(a.score < b.score - 1e-4 for a, b in zip(found[name], greedy, strict=True)) == 0
+    for ours, theirs in zip(found["torch"], found["ctranslate2"], strict=True):
+        texts = [each.text for each in ours.alternatives]
+        assert texts == [each.text for each in theirs.alternatives]
+        assert [each.score for each in ours.alternatives] == pytest.approx(
+            [each.score for each in theirs.alternatives], abs=1e-4
+        )
+        assert all(text.strip() for text in texts)
+        assert len(set(texts)) == len(texts)

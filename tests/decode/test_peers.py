@@ -3,6 +3,7 @@
 Where two outputs differ it must be a tie: scored in the same way, they differ by at most 1e-4.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from transduce.decode.engines.torch import TorchEngine
 from transduce.decode.hypotheses import Hypothesis
 from transduce.decode.options import TranslateOptions
 from transduce.decode.scoring import score_targets
+from transduce.decode.search import collect
 from transduce.decode.translator import Translator
 from transduce.grammar import generate
 from transduce.model import Transformer
@@ -106,6 +108,15 @@ def generated(model: Transformer, sources: list[Ids], beam: int, most: int) -> l
     return [tuple(i for i in row[1:] if i not in (PAD, EOS)) for row in made.tolist()]
 
 
+def search_as_hugging_face(
+    engine: TorchEngine, sources: list[Ids], options: TranslateOptions
+) -> list[list[Hypothesis]]:
+    """Search with Hugging Face's `early_stopping=True`: it ends with `beam` ended hypotheses."""
+    plan = engine.plan([SearchInput(ids) for ids in sources], options)
+    with torch.inference_mode():
+        return collect(replace(plan, n_ends=options.width).explore(), len(sources))
+
+
 @pytest.mark.parametrize("beam", [1, 4])
 def test_search_finds_what_hugging_face_generates_with_random_weights(
     beam: int, vocabulary: Vocabulary
@@ -115,7 +126,7 @@ def test_search_finds_what_hugging_face_generates_with_random_weights(
     for _ in range(3):
         teach_to_end(model, sources, about=9)
     how = TranslateOptions(DecodeConfig(beam=beam, max_length=39))
-    found = search_all(TorchEngine([model], vocabulary), [SearchInput(ids) for ids in sources], how)
+    found = search_as_hugging_face(TorchEngine([model], vocabulary), sources, how)
     assert sum(not hypotheses[0].truncated for hypotheses in found) >= 30, "most end with [EOS]"
     assert len({len(ids) for ids in best(found)}) > 2
     assert n_ties(model, sources, best(found), generated(model, sources, beam, 39)) <= 2
@@ -126,7 +137,7 @@ def test_search_finds_what_hugging_face_generates_with_the_built_in_model(beam: 
     translator = Translator(load_model(BUILTIN))
     sources = [tuple(ids) for ids in translator.source_vocabulary.encode_batch(HELD_OUT)]
     how = TranslateOptions(DecodeConfig(beam=beam, max_length=60))
-    found = search_all(translator.torch_engine, [SearchInput(ids) for ids in sources], how)
+    found = search_as_hugging_face(translator.torch_engine, sources, how)
     assert (
         n_ties(
             translator.model, sources, best(found), generated(translator.model, sources, beam, 60)

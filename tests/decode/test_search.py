@@ -1,5 +1,6 @@
 """Search against brute force on hand-made tables of probabilities: no model, no torch.nn."""
 
+import math
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -10,9 +11,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transduce.decode.hypotheses import Hypothesis, Penalty, paper_penalty, power_penalty
+from transduce.decode.hypotheses import (
+    ENDS_PER_BEAM,
+    Hypothesis,
+    Penalty,
+    paper_penalty,
+    power_penalty,
+)
 from transduce.decode.sampling import sampler
-from transduce.decode.search import NEVER, Rows, Step, search
+from transduce.decode.search import BLOCK, NEVER, Rows, Step, best_of, explore, search
 from transduce.text.vocabulary import EOS, SOS
 
 VOCAB = 6  # [PAD] [SOS] [EOS] [UNK] and two tokens, 4 and 5
@@ -186,3 +193,92 @@ def test_draws_follow_the_tempered_distribution(temperature: float) -> None:
 
 def test_the_draws_of_a_sentence_do_not_depend_on_the_batch() -> None:
     assert draw(20, [0.2, 0.5, 0.3])[:7] == draw(7, [0.2, 0.5, 0.3])
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 2**31 - 1), st.integers(1, 8), st.integers(0, 2 * BLOCK), st.booleans())
+def test_the_best_of_a_large_vocabulary_are_those_of_a_plain_topk(
+    seed: int, n: int, n_rest: int, is_rest_best: bool
+) -> None:
+    """The largest values are anywhere: each in a block of its own, or after the last block."""
+    size = 4 * n * BLOCK + n_rest
+    values = torch.randn(5, size, generator=torch.Generator().manual_seed(seed))
+    values[0] = torch.arange(size)  # all of them in the last blocks
+    values[1, :: max(1, size // n)] += 9.0  # far apart
+    if is_rest_best and n_rest:
+        values[2, -1] += 9.0
+    found, places = best_of(values, n)
+    expected = values.topk(n, dim=1)
+    assert torch.equal(found, expected.values)
+    assert torch.equal(values.gather(1, places), expected.values)
+
+
+PENALTIES = [power_penalty(0.0), power_penalty(1.0), power_penalty(2.0), paper_penalty(0.6)]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.integers(0, 999), min_size=1, max_size=5),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.sampled_from(PENALTIES),
+)
+def test_a_search_that_ends_early_has_the_same_n_best(
+    seeds: list[int], width: int, n_best: int, penalty: Penalty
+) -> None:
+    n_best = min(n_best, width)
+    limits = [3 + seed % 7 for seed in seeds]
+    whole = search(table_step, start(*seeds), limits, width=width, penalty=penalty)
+    early = search(table_step, start(*seeds), limits, width=width, penalty=penalty, n_best=n_best)
+    assert [each[:n_best] for each in early] == [each[:n_best] for each in whole]
+
+
+def count_steps(seed: int, **how: Any) -> int:
+    return sum(1 for _ in explore(table_step, start(seed), [9], width=3, **how))
+
+
+def test_a_search_ends_with_twice_the_beam_of_ended_hypotheses_and_earlier_for_the_best() -> None:
+    for seed in range(20):
+        [found] = search(table_step, start(seed), [9], width=3)
+        at_limit = [each for each in found if len(each.ids) == 8]
+        assert len(found) >= ENDS_PER_BEAM * 3 or at_limit
+        assert all(len(each.ids) <= 8 for each in found)
+    longer = [count_steps(seed) - count_steps(seed, n_best=1) for seed in range(20)]
+    assert min(longer) >= 0
+    assert sum(longer) > 0
+    assert [len(found) for found in search(table_step, start(*range(20)), [9] * 20)] == [1] * 20
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_more_ended_hypotheses_never_give_a_worse_best(penalty: Penalty) -> None:
+    def best(seed: int, n_ends: int | None) -> float:
+        how = {"width": 2, "penalty": penalty, "n_ends": n_ends}
+        return search(table_step, start(seed), [9], **how)[0][0].score  # type: ignore[arg-type]
+
+    scores = [[best(seed, n) for n in (2, None, 99)] for seed in range(60)]
+    assert all(few <= rule <= all_of_them for few, rule, all_of_them in scores)
+
+
+def test_a_search_goes_on_while_a_far_better_hypothesis_runs() -> None:
+    """Two poor hypotheses end after two and three tokens, the good one after four."""
+    table = {
+        (): {4: 0.6, 5: 0.4},
+        (4,): {4: 0.7, EOS: 0.3},
+        (5,): {EOS: 0.9, 4: 0.1},
+        (4, 4): {4: 0.99, 5: 0.01},
+    }
+
+    def step(ids: torch.Tensor, cache: Prefixes) -> tuple[torch.Tensor, Prefixes]:
+        prefixes = [(*row, i) for row, i in zip(cache.rows, ids.tolist(), strict=True)]
+        log_probs = torch.full((len(prefixes), VOCAB), NEVER)
+        for row, prefix in enumerate(prefixes):
+            following = table.get(prefix[2:], {EOS: 0.99, 4: 0.01})
+            for token, p in following.items():
+                log_probs[row, token] = math.log(p)
+        return log_probs, Prefixes(tuple(prefixes))
+
+    how = {"width": 2, "penalty": power_penalty(1.0)}
+    [few] = search(step, start(0), [9], n_ends=2, **how)  # type: ignore[arg-type]
+    [found] = search(step, start(0), [9], **how)  # type: ignore[arg-type]
+    assert few[0].ids == (5,)
+    assert found[0].ids == (4, 4, 4)

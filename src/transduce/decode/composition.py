@@ -111,13 +111,19 @@ class Composer:
     def _alternatives(
         self, parts: Sequence[Part], found: Hypotheses, options: TranslateOptions
     ) -> tuple[Alternative, ...]:
-        """Return all hypotheses if several were requested and the text was not split."""
+        """Return all hypotheses if several were requested and the text was not split.
+
+        Of hypotheses that spell the same text in other tokens, only the best is returned.
+        """
         n = options.alternatives or options.n_best
         is_requested = options.alternatives > 0 or options.n_best > 1
         if not is_requested or len(parts) != 1 or parts[0].search_input is None:
             return ()
-        hypotheses = found[parts[0].search_input][:n]
-        return tuple(Alternative(self.text_of(each.ids), each.score) for each in hypotheses)
+        distinct: dict[str, Alternative] = {}
+        for each in found[parts[0].search_input][:n]:
+            text = self.text_of(each.ids)
+            distinct.setdefault(text, Alternative(text, each.score))
+        return tuple(distinct.values())
 
 
 def one_line(text: str) -> str:

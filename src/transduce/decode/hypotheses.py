@@ -1,9 +1,17 @@
-"""Hypotheses of a search and the length penalties that rank them. Independent of torch."""
+"""Hypotheses of a search, when a search ends, and what ranks them. Independent of torch.
 
-from collections.abc import Callable
+The stop rule of all engines: beam search for a sentence ends when ENDS_PER_BEAM times the beam
+hypotheses have ended, greedy search with its first. If the best hypothesis is then less likely
+than MIN_CERTAINTY a token, greedy search is run too, and its hypothesis is ranked with the others.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from transduce.config import DecodeConfig
+
+ENDS_PER_BEAM = 2
+MIN_CERTAINTY = -0.5  # mean log-probability of a token
 
 NAN_SCORES = (
     "the model's scores are NaN (damaged weights, or a training that diverged); "
@@ -22,6 +30,27 @@ class Hypothesis:
     log_prob: float  # sum over all tokens, [EOS] included
     score: float  # log_prob after the length penalty: hypotheses are ranked by it
     truncated: bool = False  # ended by the maximum length, not by the model's own [EOS]
+
+
+def ends_needed(width: int) -> int:
+    """Return after how many ended hypotheses the search for a sentence ends."""
+    return 1 if width == 1 else ENDS_PER_BEAM * width
+
+
+def needs_greedy(hypotheses: Sequence[Hypothesis]) -> bool:
+    """Return whether beam search may have pruned a better hypothesis, so that greedy is run too."""
+    if not hypotheses:
+        return False
+    best = hypotheses[0]
+    return best.log_prob < MIN_CERTAINTY * (len(best.ids) + 1)
+
+
+def add_hypothesis(hypotheses: Sequence[Hypothesis], other: Hypothesis, n: int) -> list[Hypothesis]:
+    """Return the n best, at most, of ranked hypotheses and another one."""
+    if any(each.ids == other.ids for each in hypotheses):
+        return list(hypotheses)[:n]
+    ranked = sorted((*hypotheses, other), key=lambda hypothesis: -hypothesis.score)
+    return ranked[:n]
 
 
 def power_penalty(alpha: float) -> Penalty:

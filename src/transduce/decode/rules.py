@@ -12,7 +12,7 @@ from torch import Tensor
 from transduce.decode.search import NEVER, Rows, Rule
 from transduce.decode.words import Words
 from transduce.text.terms import PHRASE_WORD, is_word_character
-from transduce.text.vocabulary import PAD, SOS, UNKNOWN
+from transduce.text.vocabulary import EOS, PAD, SOS, UNKNOWN
 
 LogProbs = Float[Tensor, "row vocab"]
 SPACES = re.compile(r"\s+")
@@ -23,6 +23,13 @@ MAX_SPACINGS = 64  # variants of a phrase, with and without spaces around its pu
 def only_text(rows: Rows, log_probs: LogProbs) -> LogProbs:
     """Forbid all special tokens but [EOS]."""
     return log_probs.index_fill_(1, NOT_TEXT, NEVER)
+
+
+def not_empty(rows: Rows, log_probs: LogProbs) -> LogProbs:
+    """Forbid [EOS] before anything is written, as CTranslate2 does."""
+    if rows.prefixes.shape[1] == 1:
+        log_probs[:, EOS] = NEVER
+    return log_probs
 
 
 def begin_with(prefixes: Sequence[Sequence[int]], rules: Sequence[Rule]) -> Rule:

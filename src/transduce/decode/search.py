@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transduce.decode.hypotheses import Hypothesis, Penalty
+from transduce.decode.hypotheses import Hypothesis, Penalty, ends_needed
 from transduce.text.vocabulary import EOS, SOS
 
 NEVER = float("-inf")
@@ -123,7 +123,8 @@ def search(
     select: Select = top_k,
     rules: Sequence[Rule] = (),
     penalty: Penalty = no_penalty,
-    n_ends: Sequence[int] | None = None,
+    n_ends: int | None = None,
+    n_best: int | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the finished hypotheses of each sentence, best first. See `explore` for arguments."""
     steps = explore(
@@ -135,6 +136,7 @@ def search(
         rules=rules,
         penalty=penalty,
         n_ends=n_ends,
+        n_best=n_best,
     )
     return collect(steps, len(max_lengths))
 
@@ -157,18 +159,24 @@ def explore(
     select: Select = top_k,
     rules: Sequence[Rule] = (),
     penalty: Penalty = no_penalty,
-    n_ends: Sequence[int] | None = None,
+    n_ends: int | None = None,
+    n_best: int | None = None,
 ) -> Iterator[SearchStep]:
     """Search and yield each time step.
 
     `cache` has one row per sentence; `max_lengths` is the maximum number of tokens per sentence,
-    [EOS] included. A sentence is finished when `width` of its hypotheses (or as many as `n_ends`
-    gives for it) have ended, each while it was among the `width` best. Width 1 with `top_k` is
-    greedy search.
+    [EOS] included. A sentence is finished when `n_ends` of its hypotheses (None: as many as the
+    stop rule in hypotheses.py says) have ended, each while it was among the `width` best. Width 1
+    with `top_k` is greedy search.
+
+    With `n_best` a sentence is finished as soon as no running hypothesis can be among its n best:
+    log-probabilities only fall, and no penalty is larger than that of the maximum length.
     """
     sentences = torch.arange(len(max_lengths))  # those still searched
     limits = torch.tensor(max_lengths)
-    ends_left = torch.tensor(n_ends if n_ends is not None else [width] * len(sentences))
+    ends_left = torch.full_like(limits, n_ends or ends_needed(width))
+    largest_penalty = torch.tensor([penalty(length) for length in max_lengths])
+    best_ended = torch.full((len(sentences), n_best or 1), NEVER)  # scores, best first
     prefixes = torch.full((len(sentences), 1), SOS)
     scores = torch.zeros(len(sentences), 1)  # sentence width: one hypothesis each at first
     length = 0
@@ -212,6 +220,12 @@ def explore(
         # The rows of the next step, without the sentences that are finished.
         ends_left = ends_left - ending.sum(dim=1)
         is_open = (ends_left > 0) & scores.isfinite().any(dim=1)
+        if n_best is not None and ended:
+            new = score.masked_fill(~ending, NEVER) / penalty(length)
+            best_ended = torch.cat((best_ended, new), dim=1).topk(n_best, dim=1).values
+        if n_best is not None:
+            reachable = scores.amax(dim=1) / largest_penalty[sentences]
+            is_open &= ~(best_ended[:, -1] >= reachable)
         chosen = origin.gather(1, kept)[is_open].flatten()
         next_token = token.gather(1, kept)[is_open].flatten()
         prefixes = torch.cat((prefixes[chosen], next_token[:, None]), dim=1)
@@ -221,6 +235,7 @@ def explore(
         else:
             cache = cache.select(chosen, is_open.nonzero()[:, 0])
             scores, sentences, ends_left = scores[is_open], sentences[is_open], ends_left[is_open]
+            best_ended = best_ended[is_open]
 
 
 def _only_end(

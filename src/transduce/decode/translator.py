@@ -18,6 +18,7 @@ from transduce.decode.engines.base import (
     SearchInput,
     SearchResult,
     Unsupported,
+    begin_search,
     search_all,
 )
 from transduce.decode.engines.registry import find_engines, open_engine
@@ -284,7 +285,7 @@ class Translator:
         if not inputs:
             return iter(())
         engine = self.engine(options).engine
-        return _wait(engine, engine.begin(inputs, options), inputs, options)
+        return _wait(engine, begin_search(engine, inputs, options), inputs, options)
 
     def _finish(
         self,

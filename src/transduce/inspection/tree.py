@@ -7,8 +7,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from transduce.config import DecodeConfig
 from transduce.decode.engines.base import SearchInput
-from transduce.decode.hypotheses import NAN_SCORES, Hypothesis, Penalty, make_penalty
+from transduce.decode.hypotheses import (
+    NAN_SCORES,
+    Hypothesis,
+    Penalty,
+    make_penalty,
+    needs_greedy,
+)
 from transduce.decode.options import TranslateOptions
 from transduce.decode.search import SearchStep, explore
 from transduce.decode.translator import Translator
@@ -41,9 +48,9 @@ def search_with_tree(
 
     Each "force" edit fixes the token of one step, and the search continues after it. With edits the
     search runs without a cache, so that the edits act on all positions, as they do in the recorded
-    pass.
+    pass. If the stop rule has greedy search run too, and that finds the better translation, the
+    tree is that of greedy search.
     """
-    options = TranslateOptions(worker.settings(beam))
     target: list[int] = []
     tree: list[Node] = []
     for forced in (None, *(edit for edit in edits if edit["op"] == "force")):
@@ -55,25 +62,38 @@ def search_with_tree(
         if begin and begin[-1] == EOS:
             return list(begin[:-1]), tree
         search_input = SearchInput(tuple(source), begin)
-        if edits:
-            with torch.inference_mode():
-                plan = worker.torch_engine.plan([search_input], options)
-                start = Prefixes(torch.empty(1, 0, dtype=torch.long))
-                steps = list(
-                    explore(
-                        _uncached_step(model, source),
-                        start,
-                        plan.max_lengths,
-                        width=plan.width,
-                        select=plan.select,
-                        rules=plan.rules,
-                        penalty=plan.penalty,
-                    )
-                )
-        else:
-            steps = list(worker.torch_engine.stream(search_input, options))
-        target, tree = _build_tree(steps, worker.target_vocabulary, make_penalty(options.config))
+        edited = model if edits else None
+        best, tree = _search_once(worker, edited, search_input, worker.settings(beam))
+        if worker.settings(beam).beam > 1 and needs_greedy([best]):
+            greedy, greedy_tree = _search_once(worker, edited, search_input, worker.settings(1))
+            if greedy.ids != best.ids and greedy.score > best.score:
+                best, tree = greedy, greedy_tree
+        target = list(best.ids)
     return target, tree
+
+
+def _search_once(
+    worker: Translator, edited: Transformer | None, search_input: SearchInput, config: DecodeConfig
+) -> tuple[Hypothesis, list[Node]]:
+    """Return the best hypothesis of one search and its tree; `edited` is run without a cache."""
+    options = TranslateOptions(config)
+    if edited is None:
+        steps = list(worker.torch_engine.stream(search_input, options))
+    else:
+        with torch.inference_mode():
+            plan = worker.torch_engine.plan([search_input], options)
+            steps = list(
+                explore(
+                    _uncached_step(edited, search_input.ids),
+                    Prefixes(torch.empty(1, 0, dtype=torch.long)),
+                    plan.max_lengths,
+                    width=plan.width,
+                    select=plan.select,
+                    rules=plan.rules,
+                    penalty=plan.penalty,
+                )
+            )
+    return _build_tree(steps, worker.target_vocabulary, make_penalty(config))
 
 
 def _uncached_step(
@@ -94,7 +114,7 @@ def _uncached_step(
 
 def _build_tree(
     steps: Sequence[SearchStep], vocabulary: Vocabulary, penalty: Penalty
-) -> tuple[list[int], list[Node]]:
+) -> tuple[Hypothesis, list[Node]]:
     """Return the best hypothesis and a node for each candidate: parent, token, scores, state."""
     nodes: list[Node] = []
     rows, sums = [-1], [0.0]  # index of its node, and score, of each hypothesis
@@ -132,5 +152,4 @@ def _build_tree(
         rows, sums = kept, [nodes[i]["score"] for i in kept]
     if not ended:
         raise ModelError(NAN_SCORES)
-    best = max(ended, key=lambda hypothesis: hypothesis.score)
-    return list(best.ids), nodes
+    return max(ended, key=lambda hypothesis: hypothesis.score), nodes

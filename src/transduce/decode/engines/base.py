@@ -6,12 +6,12 @@ and add it to the table in engines/registry.py.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from transduce.config import ModelConfig
 from transduce.data.budget import cut_batches
-from transduce.decode.hypotheses import Hypothesis
+from transduce.decode.hypotheses import Hypothesis, add_hypothesis, needs_greedy
 from transduce.decode.options import Precision, TranslateOptions
 from transduce.decode.words import Ids, RequiredTerm
 from transduce.log import Log
@@ -84,8 +84,41 @@ def search_all(
     engine: Engine, inputs: Sequence[SearchInput], options: TranslateOptions
 ) -> list[list[Hypothesis]]:
     """Search with an engine, wait for it, and return the hypotheses of each input in order."""
-    found = dict(engine.begin(inputs, options))
+    found = dict(begin_search(engine, inputs, options))
     return [found[i] for i in range(len(inputs))]
+
+
+def begin_search(
+    engine: Engine, inputs: Sequence[SearchInput], options: TranslateOptions
+) -> Iterator[SearchResult]:
+    """Begin a search under the whole stop rule (see hypotheses.py) and return its results."""
+    results = engine.begin(inputs, options)
+    is_plain_beam = options.sampling is None and not options.alternatives and options.width > 1
+    return _join_greedy(engine, inputs, options, results) if is_plain_beam else results
+
+
+def _join_greedy(
+    engine: Engine,
+    inputs: Sequence[SearchInput],
+    options: TranslateOptions,
+    results: Iterator[SearchResult],
+) -> Iterator[SearchResult]:
+    """Yield results, those that are uncertain last, with the hypotheses of greedy search."""
+    uncertain: dict[int, list[Hypothesis]] = {}
+    for i, hypotheses in results:
+        if needs_greedy(hypotheses) and not inputs[i].terms:  # terms need a beam
+            uncertain[i] = hypotheses
+        else:
+            yield i, hypotheses
+    if not uncertain:
+        return
+
+    config = options.config.model_copy(update={"beam": 1})
+    greedy_options = replace(options, config=config, n_best=1)
+    numbers = list(uncertain)
+    for place, greedy in engine.begin([inputs[i] for i in numbers], greedy_options):
+        i = numbers[place]
+        yield i, add_hypothesis(uncertain[i], greedy[0], options.n_best) if greedy else uncertain[i]
 
 
 def max_target_length(

@@ -24,9 +24,8 @@ from transduce.decode.engines.base import (
     Unsupported,
     make_batches,
     max_target_length,
-    search_all,
 )
-from transduce.decode.hypotheses import Hypothesis
+from transduce.decode.hypotheses import ENDS_PER_BEAM, Hypothesis
 from transduce.decode.options import Precision, TranslateOptions
 from transduce.errors import ModelError
 from transduce.hardware import count_cores
@@ -186,8 +185,8 @@ class CTranslate2Engine:
                 yield i, [replace(best, log_prob=log_prob, score=score)]
         if inexact:
             reference = self._setup.reference()
-            found = search_all(reference, [inputs[i] for i in inexact], options)
-            yield from zip(inexact, found, strict=True)
+            for place, hypotheses in reference.begin([inputs[i] for i in inexact], options):
+                yield inexact[place], hypotheses
 
     def _convert(self) -> Path | Unsupported:
         """Return the folder of the converted model, or why there is none. Tries once."""
@@ -236,11 +235,16 @@ def _open_translator(converted: Path, precision: Precision, threads: Threads) ->
 def _begin_batch(
     translator: Any, sources: list[list[str]], max_length: int, options: TranslateOptions
 ) -> list[Any]:
-    """Begin to search a batch and return a future for each source."""
+    """Begin to search a batch and return a future for each source.
+
+    For n-best lists all hypotheses that end are requested: see `_read_result`.
+    """
+    is_list = options.n_best > 1
     futures: list[Any] = translator.translate_batch(
         sources,
         beam_size=options.width,
-        num_hypotheses=options.n_best,
+        num_hypotheses=ENDS_PER_BEAM * options.width if is_list else 1,
+        patience=ENDS_PER_BEAM,  # it rounds beam_size * patience
         length_penalty=options.config.alpha or NO_PENALTY,
         max_input_length=0,
         max_decoding_length=max_length,
@@ -255,6 +259,8 @@ def _read_result(result: Any, max_length: int, options: TranslateOptions) -> lis
     """Return the hypotheses of a result, or none if the torch engine must search again.
 
     A greedy hypothesis is cut at its maximum length, which may be less than that of the batch.
+    One with a special token has taken the place of another in the beam, so it makes the whole
+    result inexact, at whatever rank it is returned.
     """
     n_special = len(SPECIAL_TOKENS)
     hypotheses = []
@@ -269,4 +275,4 @@ def _read_result(result: Any, max_length: int, options: TranslateOptions) -> lis
             return []
         log_prob = score * len(ids) ** options.config.alpha
         hypotheses.append(Hypothesis(tokens, log_prob, score, truncated=not has_ended))
-    return hypotheses
+    return hypotheses[: options.n_best]

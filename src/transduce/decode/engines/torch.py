@@ -25,7 +25,7 @@ from transduce.decode.engines.base import (
 )
 from transduce.decode.hypotheses import Hypothesis, Penalty, make_penalty
 from transduce.decode.options import Precision, Sampling, TranslateOptions
-from transduce.decode.rules import begin_with, forbid, no_repeat, only_text
+from transduce.decode.rules import begin_with, forbid, no_repeat, not_empty, only_text
 from transduce.decode.sampling import sampler
 from transduce.decode.scoring import AttentionRecorder
 from transduce.decode.search import (
@@ -50,8 +50,6 @@ from transduce.text.vocabulary import PAD, Vocabulary
 MIN_BATCH = 32
 MAX_BATCH = 96
 MAX_HYPOTHESES = 192
-# With terms, search for this many times the beam: hypotheses that skip to their terms end first.
-MORE_ENDS = 2
 
 # Held by a thread while it changes torch's number of threads. `torch.set_num_threads` changes it
 # for the calling thread, and the default of every thread that has not used torch yet.
@@ -139,11 +137,12 @@ class SearchPlan:
     select: Select
     rules: list[Rule]
     penalty: Penalty
-    n_ends: list[int] | None = None
+    n_best: int
+    n_ends: int | None = None  # None: those of the stop rule
     constraints: Constraints | None = None  # if a sentence has terms
 
-    def explore(self) -> Iterator[SearchStep]:
-        """Search and yield each time step."""
+    def explore(self, n_best: int | None = None) -> Iterator[SearchStep]:
+        """Search and yield each time step; with `n_best`, no longer than these need."""
         return explore(
             self.step,
             self.cache,
@@ -153,13 +152,15 @@ class SearchPlan:
             rules=self.rules,
             penalty=self.penalty,
             n_ends=self.n_ends,
+            n_best=n_best,
         )
 
     def search(self) -> list[list[Hypothesis]]:
         """Return the hypotheses of each sentence, best first."""
-        found = collect(self.explore(), len(self.max_lengths))
+        n_sentences = len(self.max_lengths)
         if self.constraints is None:
-            return found
+            return collect(self.explore(self.n_best), n_sentences)
+        found = collect(self.explore(), n_sentences)
         return [self.constraints.rank(i, each, self.penalty) for i, each in enumerate(found)]
 
 
@@ -228,9 +229,9 @@ class TorchEngine:
             for each in inputs
         ]
         models = self.models
-        rules: list[Rule] = [only_text]
+        rules: list[Rule] = [only_text, not_empty]
         select: Select = top_k
-        constraints = n_ends = None
+        constraints = None
 
         if options.no_repeat:
             rules.append(no_repeat(options.no_repeat))
@@ -245,7 +246,6 @@ class TorchEngine:
             constraints = Constraints(terms, max_lengths, lambda: recorder.row_attention)
             rules.append(constraints.rule)
             select = constraints.select
-            n_ends = [options.width * (MORE_ENDS if each else 1) for each in terms]
         if any(each.prefix for each in inputs):
             rules = [begin_with([each.prefix for each in inputs], rules)]
         if options.alternatives:
@@ -262,7 +262,7 @@ class TorchEngine:
             select=select,
             rules=rules,
             penalty=make_penalty(options.config),
-            n_ends=n_ends,
+            n_best=options.alternatives or options.n_best,
             constraints=constraints,
         )
 

@@ -20,6 +20,9 @@ import {
 } from "./pieces.js";
 
 const NORM_EPSILON = 1e-6;
+// The stop rule of transduce/decode/hypotheses.py.
+const ENDS_PER_BEAM = 2;
+const MIN_CERTAINTY = -0.5; // mean log-probability of a token
 const EXTRA_LENGTH = 50; // tokens a translation may have more than its source (section 6.1)
 const MAX_TOKENS = 128; // tokens on each side
 const N_LISTED = 20; // candidates of a step
@@ -690,19 +693,32 @@ class PageModel {
   }
 
   /**
-   * Beam search for one source: return the best target and the tree of all candidates. It stops
-   * when `width` hypotheses have ended.
+   * Return the best target for one source, and the tree of all candidates of the search that found
+   * it: beam search, or greedy search where that is uncertain and greedy search finds a better one.
    */
   search(run, source, width, prefix) {
+    const found = this.searchOnce(run, source, width, prefix);
+    const isCertain = found.best.logProb >= MIN_CERTAINTY * (found.best.ids.length + 1);
+    if (width === 1 || isCertain) return { target: found.best.ids, tree: found.tree };
+    const greedy = this.searchOnce(run, source, 1, prefix);
+    const isOther = greedy.best.ids.join() !== found.best.ids.join();
+    const { best, tree } = isOther && greedy.best.score > found.best.score ? greedy : found;
+    return { target: best.ids, tree };
+  }
+
+  /** One search: the best hypothesis, and the tree. */
+  searchOnce(run, source, width, prefix) {
+    const nNeeded = width === 1 ? 1 : ENDS_PER_BEAM * width;
     const memory = this.start(run, [...source, EOS_ID]);
     const limit = this.limit(source.length, prefix.length);
     const tree = [];
     const ended = [];
     let live = [{ ids: [SOS_ID], score: 0, node: -1, past: { length: 0, layers: [] } }];
-    for (let length = 1; live.length > 0 && ended.length < width; length += 1) {
+    for (let length = 1; live.length > 0 && ended.length < nNeeded; length += 1) {
       const { logProbs, caches } = this.step(run, memory, live);
       const candidates = logProbs.flatMap((row, beam) => {
         for (const id of BANNED_IDS) row[id] = -Infinity;
+        if (length === 1) row[EOS_ID] = -Infinity; // nothing is written yet
         const only = length <= prefix.length ? prefix[length - 1] : length >= limit ? EOS_ID : null;
         const pieces = only === null
           ? topIndices(row, 2 * width)
@@ -729,7 +745,8 @@ class PageModel {
         });
         if (isKept)
           next.push({ ids: [...ids, id], score, node: tree.length - 1, past: caches[beam] });
-        if (hasEnded) ended.push({ ids: ids.slice(1), score: score / this.penalty(length) });
+        if (hasEnded)
+          ended.push({ ids: ids.slice(1), logProb: score, score: score / this.penalty(length) });
       });
       live = next;
     }
@@ -737,7 +754,7 @@ class PageModel {
       throw new Error("no translation can continue after these tokens; choose another token");
     }
     return {
-      target: ended.reduce((best, each) => (each.score > best.score ? each : best)).ids,
+      best: ended.reduce((best, each) => (each.score > best.score ? each : best)),
       tree,
     };
   }
