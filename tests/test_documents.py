@@ -164,6 +164,19 @@ def test_a_name_with_its_file_is_in_that_file(name: str) -> None:
             assert re.search(rf"\b{part}\b", text), f"{pointer} is not in {file}"
 
 
+def test_every_name_in_the_tour_is_in_the_code() -> None:
+    text = re.sub(r"```.*?```", "", TOUR, flags=re.DOTALL)
+    files = [*(ROOT / "src").rglob("*.py"), ROOT / "tests" / "marian.py"]
+    words = set(re.findall(r"\w+", " ".join(file.read_text(encoding="utf-8") for file in files)))
+    names = re.findall(r"`([A-Za-z_][\w.]*)(?:\(.*?\))?`", text)
+    assert len(names) > 100
+    assert [
+        name
+        for name in names
+        if not name.endswith((".py", ".md", ".toml")) and not set(name.split(".")) <= words
+    ] == []
+
+
 def prose_of(page: str) -> list[str]:
     """Return the lines of a page without blocks of code and tables."""
     lines = re.sub(r"```.*?```", "", page, flags=re.DOTALL).splitlines()
@@ -243,7 +256,7 @@ def test_the_results_page_lists_all_claims_with_their_verdicts() -> None:
 
 
 def departures(text: str) -> list[str]:
-    """Return the sentences after `Departs:` in docstrings, each as one line without its full stop."""
+    """Return the sentences after `Departs:` in docstrings, on one line each, without full stop."""
     paragraphs = re.findall(r"Departs: (.*?)(?=\n *\n|\"\"\"|Departs: )", text, re.DOTALL)
     sentences = [re.split(r"\.\s+(?=[A-Z])", paragraph)[0] for paragraph in paragraphs]
     return [" ".join(sentence.split()).removesuffix(".") for sentence in sentences]

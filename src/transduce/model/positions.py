@@ -1,8 +1,8 @@
 """Positional encodings: section 3.5 of the paper.
 
 Absolute encodings, as here, are added to the embeddings (`Embedding` in transformer.py). Rotary
-encodings would instead rotate q and k by their positions, in `MultiHeadAttention` (attention.py):
-k in `keys_values`, before it is cached, and q in `forward`.
+encodings would instead rotate q and k by their positions, in `MultiHeadAttention.project`
+(attention.py), which only self-attention calls, and before k is cached.
 """
 
 import math
