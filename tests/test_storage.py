@@ -1,4 +1,4 @@
-"""What reaches the disk, and in which order: seen by recording the calls to the operating system."""
+"""What reaches the disk, and in which order: the calls to the operating system are recorded."""
 
 import hashlib
 import os

@@ -1,4 +1,6 @@
-"""Of each n-best list, the translation nearest to the reference: sequence-level interpolation (Kim & Rush 2016, section 3.3).
+"""Print the translation of each n-best list that is nearest to the reference.
+
+This is sequence-level interpolation (Kim & Rush 2016, section 3.3).
 
 transduce translate -m MODEL --beam 8 --n-best 8 < SOURCE | python nearest.py REFERENCE > NEAREST
 """

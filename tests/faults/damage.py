@@ -1,4 +1,4 @@
-"""Damaged content for fuzzing: bytes that were cut, flipped or replaced, and hostile JSON values."""
+"""Damaged content for fuzzing: bytes cut, flipped or replaced, and hostile JSON values."""
 
 import json
 from collections.abc import Iterator, Sequence

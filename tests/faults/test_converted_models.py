@@ -1,4 +1,4 @@
-"""The cache of converted models: only what was made from this model, by this user, and loads, is used."""
+"""The cache of converted models: an entry is used only if intact and of this model and user."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Every option that writes a file: whatever is at its path is respected, and nothing is left behind."""
+"""Every option that writes a file respects what is at its path and leaves nothing behind."""
 
 import io
 import os
