@@ -87,6 +87,6 @@ def search_with(
 
 
 def sign_test(gained: int, lost: int) -> float:
-    """Return the p-value of the one-sided sign test: that a fair coin gives as many gains."""
+    """Return the p-value of the one-sided sign test: the chance of so many gains by a fair coin."""
     n = gained + lost
     return sum(math.comb(n, k) for k in range(gained, n + 1)) / 2**n

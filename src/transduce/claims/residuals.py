@@ -47,7 +47,7 @@ def _replace_output(
 
 
 def run(lab: Lab, *, removed: bool = True, seeds: tuple[int, ...] = SEEDS[:2]) -> Result:
-    """Train four layers in each stack: complete, without residuals, without norms."""
+    """Train a model of four layers per stack: complete, without residuals, without norms."""
     changes = {
         "complete": unchanged,
         "without residuals": without_residuals,

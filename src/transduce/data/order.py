@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Position(NamedTuple):
-    """The next batch to read: index of the epoch, of the pool in it, and of the batch in that."""
+    """The next batch to read: index of its epoch, of its pool in the epoch, of it in the pool."""
 
     epoch: int = 0
     pool: int = 0

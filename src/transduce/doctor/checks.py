@@ -128,7 +128,7 @@ def find_markup(pair: Pair) -> str | None:
 
 
 def find_control_characters(pair: Pair) -> str | None:
-    """Find codes below 32 and 127, except tab, vertical tab, form feed and carriage return."""
+    """Find U+0000 to U+001F and U+007F, except tab, vertical tab, form feed, carriage return."""
     for side, text in (("source", pair.source), ("target", pair.target)):
         if not text.isprintable() and (found := CONTROL_CHARACTERS.search(text)):
             return f"{side}: U+{ord(found[0]):04X}"

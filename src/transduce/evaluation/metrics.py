@@ -63,7 +63,7 @@ def corpus_scores(
     """Score a corpus against one or several references.
 
     `tokenize="none"` is for text that is already tokenized. Raise DataError if there are no lines,
-    or not equally many.
+    or if the numbers of lines differ.
     """
     check_lengths(hypotheses, *references)
     metrics = make_metrics(tokenize)

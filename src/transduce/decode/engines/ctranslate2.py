@@ -59,7 +59,7 @@ def unsupported_models(folders: Sequence[ModelFolder]) -> Unsupported | None:
 
 
 def unsupported_options(options: TranslateOptions) -> Unsupported | None:
-    """Return what CTranslate2 cannot do of what these options request, or None."""
+    """Return which of these options CTranslate2 does not support, or None."""
     is_too_long = (options.config.max_length or 0) >= MAX_POSITIONS
     for is_requested, feature in (
         (options.config.length_penalty != "power", "the paper's length penalty"),

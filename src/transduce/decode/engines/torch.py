@@ -272,7 +272,10 @@ class TorchEngine:
 
     @cached_property
     def _workers(self) -> ThreadPoolExecutor:
-        """Threads that search one batch each. All are started here, to set their thread count."""
+        """Threads that search one batch each, on one core each.
+
+        All are started at once, because torch is limited to one core when a thread starts.
+        """
         barrier = threading.Barrier(self.n_threads + 1)
         pool = ThreadPoolExecutor(self.n_threads, initializer=torch.set_num_threads, initargs=(1,))
         for _ in range(self.n_threads):
