@@ -136,7 +136,7 @@ def test_a_missing_or_broken_manifest_is_named(folder: Path) -> None:
     manifest = (folder / "manifest.json").read_bytes()
     (folder / "manifest.json").write_text("[1]")
     with pytest.raises(
-        ModelError, match=r"manifest\.json contains a JSON list, expected an object"
+        ModelError, match=r"manifest\.json contains a JSON list, expected an object; copy the whole"
     ):
         load_model(folder)
     (folder / "manifest.json").write_text("{")

@@ -36,6 +36,7 @@ SOURCE_VOCABULARY, TARGET_VOCABULARY = "sentencepiece.model", "sentencepiece.tar
 MAX_FILE_BYTES = 1 << 26  # of a file other than the weights; the largest vocabularies have 8 MB
 MAX_NAME_BYTES = 255  # of a file name, on all usual file systems
 MAX_QUOTED = 60  # characters of a value from a file that a message quotes
+COPY_AGAIN = "copy the whole folder again"
 BUILTIN = Path(__file__).parent / "builtin" / "en-it"  # the model that ships inside the package
 
 
@@ -156,13 +157,13 @@ def open_model(path: Path) -> ModelFolder:
     The weights are checked too, but loaded only when `model` is first read.
     """
     folder = find_model(path)
-    manifest = read_json(folder / MANIFEST, "model folder")
+    manifest = read_json(folder / MANIFEST, "model folder", COPY_AGAIN)
     entries = _listed_files(manifest, folder)
     for name in (CONFIG, WEIGHTS, SOURCE_VOCABULARY):
         if name not in entries:
             raise ModelError(
                 f"{folder / MANIFEST} does not list {name}: the model folder is incomplete; "
-                "copy the whole folder again"
+                f"{COPY_AGAIN}"
             )
     _read_checked(folder, WEIGHTS, entries[WEIGHTS], keep=False)
     files = {
@@ -181,7 +182,7 @@ def open_model(path: Path) -> ModelFolder:
         if len(vocabulary) != size:
             raise ModelError(
                 f"{folder}: {name} has {len(vocabulary)} tokens, {CONFIG} says {size}: "
-                "the two files belong to different models"
+                f"the two files belong to different models; {COPY_AGAIN}"
             )
     words = None
     if WORDS in files:
@@ -207,12 +208,12 @@ def _listed_files(manifest: Mapping[str, Any], folder: Path) -> dict[str, dict[s
         )
     files = manifest.get("files")
     if not isinstance(files, dict) or not all(isinstance(entry, dict) for entry in files.values()):
-        raise ModelError(f"{folder / MANIFEST} has no list of files; copy the whole folder again")
+        raise ModelError(f"{folder / MANIFEST} has no list of files; {COPY_AGAIN}")
     for name in files:
         if not _is_file_name(name):
             raise ModelError(
                 f"{folder / MANIFEST} lists {_quote(name)}, which is not the name of a file in "
-                "the folder; it was not read"
+                f"the folder; it was not read: {COPY_AGAIN}"
             )
     return files
 
@@ -234,25 +235,23 @@ def _read_checked(folder: Path, name: str, entry: Mapping[str, Any], *, keep: bo
             if n_bytes != entry.get("bytes"):
                 raise ModelError(
                     f"{path} is damaged: {n_bytes} of {_quote(entry.get('bytes'))} bytes; "
-                    "copy the folder again"
+                    f"{COPY_AGAIN}"
                 )
             if name != WEIGHTS and n_bytes > MAX_FILE_BYTES:
                 raise ModelError(
                     f"{path} has {n_bytes:,} bytes, expected at most {MAX_FILE_BYTES:,}: "
-                    "it does not belong to a model folder"
+                    f"it does not belong to a model folder; {COPY_AGAIN}"
                 )
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             file.seek(0)
             content = file.read() if keep else b""
     except FileNotFoundError:
-        raise ModelError(
-            f"{path} is missing, but the manifest lists it; copy the whole folder again"
-        ) from None
+        raise ModelError(f"{path} is missing, but the manifest lists it; {COPY_AGAIN}") from None
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}") from None
     if digest != entry.get("sha256"):
         raise ModelError(
-            f"{path} is damaged: its SHA-256 differs from the manifest's; copy the folder again"
+            f"{path} is damaged: its SHA-256 differs from the manifest's; {COPY_AGAIN}"
         )
     return content
 
@@ -266,7 +265,8 @@ def _parse_config(content: bytes, folder: Path) -> FolderConfig:
         place = f"{folder / CONFIG}: " + (f"{printable(where[:MAX_QUOTED])}: " if where else "")
         raise ModelError(
             f"{place}{printable(problem['msg'])}; "
-            "it was edited, or written by another version of transduce"
+            "it was edited, or written by another version of transduce: "
+            "restore the file, or use that version"
         ) from None
 
 
@@ -274,7 +274,7 @@ def _parse_vocabulary(content: bytes, path: Path) -> Vocabulary:
     try:
         return Vocabulary(content)
     except ModelError as error:
-        raise ModelError(f"{path}: {error}") from None
+        raise ModelError(f"{path}: {error}; {COPY_AGAIN}") from None
 
 
 def _quote(value: object) -> str:

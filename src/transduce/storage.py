@@ -116,7 +116,7 @@ def sha256(content: bytes) -> str:
 
 
 def remove(path: Path) -> None:
-    """Remove whatever is at a path, if anything: a folder with its content, of a link the link."""
+    """Remove the file, link or folder at a path, if any; what a link points to stays."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -131,7 +131,7 @@ def to_json(value: Any) -> bytes:
 def parse_json(text: str | bytes) -> Any:
     """Parse JSON from elsewhere.
 
-    Raise ValueError if it is invalid, nested too deeply, or has a number of thousands of digits.
+    Raise ValueError if it is invalid, nested too deeply, or has a number with thousands of digits.
     """
     try:
         return json.loads(text)
@@ -143,28 +143,31 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("a number has too many digits") from None
 
 
-def read_json(path: Path, folder_kind: str) -> dict[str, Any]:
+def read_json(path: Path, folder_kind: str, advice: str = "") -> dict[str, Any]:
     """Read a JSON object; raise ModelError if it is missing or invalid.
 
     `folder_kind` names in the message what the file belongs to: "model folder", "run folder", ...
+    `advice` ends the message; a caller that repairs the damage itself gives none.
     """
+
+    def error_of(problem: str) -> ModelError:
+        return ModelError(f"{path} {problem}; {advice}" if advice else f"{path} {problem}")
+
     try:
         with open_regular(path) as file:
             n_bytes = os.fstat(file.fileno()).st_size
             if n_bytes > MAX_JSON_BYTES:
-                raise ModelError(
-                    f"{path} has {n_bytes:,} bytes, expected at most {MAX_JSON_BYTES:,}: "
+                raise error_of(
+                    f"has {n_bytes:,} bytes, expected at most {MAX_JSON_BYTES:,}: "
                     f"it does not belong to a {folder_kind}"
                 )
             value = parse_json(file.read())
     except FileNotFoundError:
-        raise ModelError(f"{path} is missing: the {folder_kind} is incomplete") from None
+        raise error_of(f"is missing: the {folder_kind} is incomplete") from None
     except OSError as error:
-        raise ModelError(f"{path} cannot be read: {error.strerror}") from None
+        raise error_of(f"cannot be read: {error.strerror}") from None
     except ValueError as error:
-        raise ModelError(
-            f"{path} is not valid JSON: {error}; the {folder_kind} is damaged"
-        ) from None
+        raise error_of(f"is not valid JSON: {error}; the {folder_kind} is damaged") from None
     if not isinstance(value, dict):
-        raise ModelError(f"{path} contains a JSON {type(value).__name__}, expected an object")
+        raise error_of(f"contains a JSON {type(value).__name__}, expected an object")
     return value

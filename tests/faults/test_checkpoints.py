@@ -372,7 +372,7 @@ RUN_HARMS: dict[str, tuple[str, Harm, int, str]] = {
     "corpus deep": ("corpus.json", lambda path: path.write_bytes(DEEP), 78, "not valid JSON"),
     "corpus bytes": ("corpus.json", lambda path: path.write_bytes(b"\xff"), 78, "not valid JSON"),
     "corpus pipe": ("corpus.json", replace_by(os.mkfifo), 78, "is not a regular file; restore it"),
-    "corpus missing": ("corpus.json", remove, 78, "is missing: the run folder is incomplete"),
+    "corpus missing": ("corpus.json", remove, 78, "is incomplete; restore it from a copy"),
     "settings bytes": ("run.toml", lambda path: path.write_bytes(b"\xff"), 78, "not valid TOML"),
     "settings text": ("run.toml", lambda path: path.write_text("a = ["), 78, "not valid TOML"),
     "settings pipe": ("run.toml", replace_by(os.mkfifo), 73, "not a run folder"),

@@ -93,7 +93,9 @@ def test_a_vocabulary_too_small_for_the_characters_is_an_error_with_the_needed_s
 
 
 def test_nothing_to_learn_from_is_an_error() -> None:
-    with pytest.raises(DataError, match="SentencePiece cannot learn 300 tokens from 0 lines"):
+    with pytest.raises(
+        DataError, match=r"cannot learn 300 tokens from 0 lines: .*; give more lines"
+    ):
         learn_vocabulary([], "bpe", 300)
 
 

@@ -43,14 +43,14 @@ def test_a_single_repeated_pair_cannot_be_split(prepare) -> None:
 def test_nothing_to_learn_from_is_an_error(prepare, pairs: list[Pair]) -> None:
     with pytest.raises(
         DataError,
-        match=f"no training pair; all of the {len(pairs)} lines are blank on at least one side",
+        match=f"no training pair; all of the {len(pairs)} lines are blank on at least one side;",
     ):
         prepare(pairs, None, None, [])
 
 
 def test_nothing_to_validate_on_is_an_error(prepare) -> None:
     with pytest.raises(
-        DataError, match="no validation pair; all lines are blank on at least one side"
+        DataError, match="no validation pair; all lines are blank on at least one side; check"
     ):
         prepare(PAIRS, BLANK, None, [])
 

@@ -75,7 +75,7 @@ def test_settings_that_conflict_with_the_start_model_are_refused(
         (
             ("--text", source, "--from", BUILTIN),
             78,
-            "has model.kind 'encoder-decoder'; expected 'decoder-only'",
+            "has model.kind 'encoder-decoder', expected 'decoder-only'; name another model",
         ),
     ):
         returned, _, err = transduce("train", tmp_path / "x", *options, *SHORT)

@@ -130,7 +130,7 @@ def test_a_text_shorter_than_the_window_cannot_be_scored(
     assert transduce("train", tmp_path / "lm", "--text", corpus, *TINY, *SHORT, *CHARACTERS)[0] == 0
     (tmp_path / "short").write_text("abc")
     code, _, err = transduce("evaluate", "-m", tmp_path / "lm", "--text", tmp_path / "short")
-    assert (code, "has 4 tokens; expected more than the window of the model, 16" in err) == (
+    assert (code, "has 4 tokens; expected more than the window of the model, 16; give" in err) == (
         65,
         True,
     )

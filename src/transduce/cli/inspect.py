@@ -164,7 +164,10 @@ def parse_edit(edit: str) -> Any:
         return json.loads(edit)
     except (ValueError, RecursionError) as error:  # also integers of 4,301 digits, and deep lists
         quoted = edit if len(edit) <= MAX_QUOTED else f"{edit[:MAX_QUOTED]}..."
-        raise UsageError(f"--edit {quoted!r} is not JSON: {error}") from None
+        raise UsageError(
+            f"--edit {quoted!r} is not JSON: {error}; "
+            'expected an object such as {"op": "no_mask"}'
+        ) from None
 
 
 def page(

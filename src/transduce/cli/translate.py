@@ -184,7 +184,10 @@ def translate(
         translate_stdin(translator, options, outputs, counts)
     note(counts.summary(has_report=report is not None))
     if strict and counts.n_flagged:
-        raise DataError(f"{counts.n_flagged:,} of {counts.n_lines:,} lines are flagged (--strict)")
+        raise DataError(
+            f"{counts.n_flagged:,} of {counts.n_lines:,} lines are flagged; "
+            "check these lines, or omit --strict"
+        )
 
 
 def translate_stdin(

@@ -137,7 +137,10 @@ def is_part(value: object) -> bool:
 
 
 def lists_files(described: Mapping[str, Any]) -> bool:
-    """Return whether a manifest, or the description of a part, lists files in the same folder."""
+    """Return whether a manifest, or the description of a part, has a valid list of files.
+
+    Each entry has the size and SHA-256 of a file in the same folder.
+    """
     files = described.get("files")
     return isinstance(files, dict) and all(
         Path(name).name == name and isinstance(entry, dict) and {"bytes", "sha256"} <= entry.keys()
@@ -195,7 +198,7 @@ class Shards:
             )
         except (OSError, ValueError):
             raise DataError(
-                f"{start}.npy or its ends were damaged or removed during training; "
+                f"{start}.npy or {start.name}.ends.npy was damaged or removed during training; "
                 "run the same command to check the prepared corpus"
             ) from None
         return Column(values, ends)

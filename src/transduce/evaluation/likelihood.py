@@ -112,7 +112,8 @@ def score_text(model: Path, file: Path) -> tuple[Sequence[Score], Mapping[str, A
     if len(ids) <= generator.window:
         raise DataError(
             f"{file} has {len(ids):,} tokens; "
-            f"expected more than the window of the model, {generator.window}"
+            f"expected more than the window of the model, {generator.window}; "
+            "give a longer text"
         )
     seed = {"seed": generator.folder.trained_with("train", "seed")}
     return text_loss(generator.model, ids, generator.vocabulary), seed

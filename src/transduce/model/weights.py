@@ -90,7 +90,9 @@ def parse_weights(content: bytes, origin: Path) -> dict[str, Tensor]:
             f"{origin} cannot be read as safetensors: {error}; replace the damaged file"
         ) from None
     except KeyError as error:
-        raise ModelError(f"{origin} has weights of the unknown type {error}") from None
+        raise ModelError(
+            f"{origin} has weights of the unknown type {error}; copy the folder again"
+        ) from None
 
 
 def check_weights(

@@ -173,7 +173,8 @@ def read_raw_lines(path: Path) -> Iterator[bytes]:
         ) from None
     except (zlib.error, lzma.LZMAError, zstd.ZstdError, gzip.BadGzipFile) as error:
         raise DataError(
-            f"{display_name(path)} cannot be decompressed as {path.suffix}: {error}"
+            f"{display_name(path)} cannot be decompressed as {path.suffix}: {error}; "
+            "copy it again, or rename it if it is not compressed"
         ) from None
 
 

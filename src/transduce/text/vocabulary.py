@@ -59,7 +59,7 @@ class Vocabulary:
             pieces = self._processor.id_to_piece(list(range(len(self))))
         except UnicodeDecodeError as error:
             raise ModelError(
-                f"a piece of the SentencePiece model is not UTF-8 ({error.reason}); copy it again"
+                f"a piece of the SentencePiece model is not UTF-8 ({error.reason})"
             ) from None
         found = pieces[: len(SPECIAL_TOKENS)]
         if tuple(found) != SPECIAL_TOKENS:
@@ -191,7 +191,8 @@ def check_characters(texts: Sequence[str], all_text: str) -> None:
     except UnicodeEncodeError:
         culprit = next(text for text in texts if LONE_SURROGATE.search(text))
         raise DataError(
-            f"a text has a lone surrogate, which is not a character: {culprit[:MAX_QUOTED]!r}"
+            "a text has a lone surrogate, which is not a character; "
+            f"remove it: {culprit[:MAX_QUOTED]!r}"
         ) from None
 
 
@@ -257,7 +258,8 @@ def learn_vocabulary(
                 f"set it to {too_large[1]} or less, or remove the setting"
             ) from None
         raise DataError(
-            f"SentencePiece cannot learn {size} tokens from {len(lines)} lines: {message}"
+            f"SentencePiece cannot learn {size} tokens from {len(lines)} lines: {message}; "
+            "give more lines, or set text.vocab_size"
         ) from None
     return Vocabulary(writer.getvalue())
 

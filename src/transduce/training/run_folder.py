@@ -80,7 +80,7 @@ def read_inputs(run: Path) -> Inputs:
     path = run / CORPUS
     if path.exists() and not path.is_file():
         raise ModelError(f"{path} is not a regular file; {RESTORE}")
-    inputs = read_json(path, "run folder")
+    inputs = read_json(path, "run folder", RESTORE)
     if not is_inputs(inputs):
         raise ModelError(f"{path} is damaged: it does not list the files of a corpus; {RESTORE}")
     return inputs

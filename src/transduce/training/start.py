@@ -80,7 +80,8 @@ def load_start_model(path: str | Path | None, kind: str) -> StartModel | None:
     folder = load_model(Path(path))
     if folder.config.model.kind != kind:
         raise ConfigError(
-            f"--from {path} has model.kind {folder.config.model.kind!r}; expected {kind!r}"
+            f"--from {path} has model.kind {folder.config.model.kind!r}, expected {kind!r}; "
+            "name another model"
         )
     manifest = read_json(find_model(Path(path)) / MANIFEST, "model folder")
     files = manifest["files"]  # checked by `load_model`

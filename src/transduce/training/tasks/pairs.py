@@ -160,11 +160,13 @@ class PairsTask:
         if not survey.n_pairs:
             raise DataError(
                 f"{self.pairs.name}: no training pair; "
-                f"all of the {survey.n_blank:,} lines are blank on at least one side"
+                f"all of the {survey.n_blank:,} lines are blank on at least one side; "
+                "check the files"
             )
         if self.valid is not None and not valid_pairs:
             raise DataError(
-                f"{self.valid.name}: no validation pair; all lines are blank on at least one side"
+                f"{self.valid.name}: no validation pair; all lines are blank on at least one side; "
+                "check the files"
             )
         if self.valid is None and len(valid_pairs) in (0, survey.n_pairs):
             n_sources = f"{survey.n_sources:,}" if survey.n_sources is not None else "many"
