@@ -6,7 +6,8 @@ Translates 7,000 held-out sentences of the grammar with the built-in model. With
 (Multi30k: test_2016_flickr and val, *.lc.norm.tok.*.gz) also 2,000 sentences with
 results/multi30k-en-de/model. Compared are rules that end beam search with 1, 2 or 3 times the beam
 of hypotheses, without or with greedy search of uncertain results. Times are CPU seconds, and their
-ratio to the first rule: medians over interleaved rounds. Prints a JSON line per measurement, per line that differs, and per bar.
+ratio to the first rule: medians over interleaved rounds. Prints a JSON line per measurement, per
+line that differs, and per bar.
 """
 
 import argparse
