@@ -38,7 +38,14 @@ from transduce.decode.translator import Translator
 from transduce.errors import ModelError, UsageError
 from transduce.grammar import generate
 from transduce.model import Transformer
-from transduce.model_folder import BUILTIN, FolderConfig, ModelFolder, load_model, save_model
+from transduce.model_folder import (
+    BUILTIN,
+    FolderConfig,
+    ModelFolder,
+    load_model,
+    open_model,
+    save_model,
+)
 from transduce.storage import sha256
 from transduce.text.terms import Glossary
 from transduce.text.vocabulary import EOS, SPECIAL_TOKENS
@@ -471,3 +478,21 @@ def test_no_length_penalty_leaves_the_same_n_best_as_torch() -> None:
         assert [each.text for each in ours.alternatives] == [
             each.text for each in theirs.alternatives
         ]
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_translating_leaves_torchs_number_of_threads_as_it_was(
+    tmp_path: Path, untrained_folder: ModelFolder, n_threads: int
+) -> None:
+    """Torch's results depend on it, so a training afterwards would end in other weights."""
+    save_model(tmp_path / "m", untrained_folder)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        translator = Translator(
+            open_model(tmp_path / "m"), engine="ctranslate2", n_threads=n_threads
+        )
+        translator.translate(["We sleep", "I love you"], beam=2)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

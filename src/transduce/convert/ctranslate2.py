@@ -4,6 +4,7 @@ The weights are the same. Position encodings are stored as a table. Tokens are n
 """
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,12 +78,25 @@ def token_names(n_tokens: int) -> list[str]:
     return [str(i) for i in range(n_tokens)]
 
 
+def open_translator(folder: Path, compute_type: str, **options: int) -> Any:
+    """Load a converted model; `options` are those of `ctranslate2.Translator`.
+
+    CTranslate2 changes the number of OpenMP threads of the thread that loads a model. Torch reads
+    the same number, and its results depend on it, so the model is loaded in a thread of its own.
+    """
+    import ctranslate2
+
+    with ThreadPoolExecutor(max_workers=1) as loader:
+        return loader.submit(
+            ctranslate2.Translator, str(folder), device="cpu", compute_type=compute_type, **options
+        ).result()
+
+
 def measure_parity(model: "Transformer", folder: Path) -> float:
     """Return the largest difference between a model and its converted form in `folder`, in nats.
 
     It is the largest difference between the log-probabilities of a token, over random pairs.
     """
-    import ctranslate2
     import torch
 
     generator = torch.Generator().manual_seed(1)
@@ -101,7 +115,7 @@ def measure_parity(model: "Transformer", folder: Path) -> float:
         for source, target in zip(sources, targets, strict=True)
         for log_prob in _log_probs(model, source, target)
     ]
-    translator = ctranslate2.Translator(str(folder), device="cpu", compute_type="float32")
+    translator = open_translator(folder, compute_type="float32")
     results = translator.score_batch(
         [[str(i) for i in ids] for ids in sources], [[str(i) for i in ids] for ids in targets]
     )

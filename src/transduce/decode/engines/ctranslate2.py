@@ -16,7 +16,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from transduce.convert.cache import discard_converted, find_converted
-from transduce.convert.ctranslate2 import MAX_POSITIONS, token_names, unsupported_shape
+from transduce.convert.ctranslate2 import (
+    MAX_POSITIONS,
+    open_translator,
+    token_names,
+    unsupported_shape,
+)
 from transduce.decode.engines.base import (
     EngineSetup,
     SearchInput,
@@ -220,11 +225,8 @@ class CTranslate2Engine:
 
 
 def _open_translator(converted: Path, precision: Precision, threads: Threads) -> Any:
-    import ctranslate2
-
-    return ctranslate2.Translator(
-        str(converted),
-        device="cpu",
+    return open_translator(
+        converted,
         compute_type="int8_float32" if precision == "int8" else "float32",
         inter_threads=threads.n_workers,
         intra_threads=threads.n_threads,
