@@ -141,7 +141,7 @@ export const beamStation = {
       const wins = ranked[0];
       const lengths = new Set(ranked.map(({ length }) => length));
       const equalLengths =
-        lengths.size === 1
+        lengths.size === 1 && ranked.length > 1
           ? ` All ${ranked.length} have the same length, ${wins.length}, so no \u03b1 can change ` +
             "their order."
           : "";
