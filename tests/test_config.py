@@ -1,4 +1,5 @@
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -220,3 +221,19 @@ def test_consistency_without_dropout_is_rejected() -> None:
     )
     with pytest.raises(ConfigError, match=message):
         resolve({"train": {"consistency": 5}, "model": {"dropout": 0}})
+
+
+def test_half_a_surrogate_pair_is_refused_before_any_work() -> None:
+    with pytest.raises(
+        ConfigError, match=r"text\.languages\.0 is '.udcff': expected a valid string"
+    ):
+        resolve({"text": {"languages": ["\udcff", "it"]}})
+
+
+def test_a_file_too_large_for_settings_is_not_read_to_its_end(tmp_path: Path) -> None:
+    huge = tmp_path / "run.toml"
+    huge.touch()
+    os.truncate(huge, 1 << 40)
+    for path in (huge, Path("/dev/zero")):
+        with pytest.raises(ConfigError, match="has more than 16 MB; expected a file of settings"):
+            read_toml(path)

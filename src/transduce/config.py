@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticKnownError
 
 from transduce.errors import ConfigError, MissingInputError
 
 Layer = Mapping[str, Mapping[str, Any]]
 
+MAX_TOML_BYTES = 1 << 24  # a file of all settings has kilobytes
 MAX_QUOTED = 80  # characters of a value that a message quotes
 
 # Each number has a lower and an upper bound. The upper one lies far above any real model or
@@ -28,6 +29,18 @@ Length = Annotated[int, Field(ge=1, le=1_048_576)]  # tokens of one text
 VocabularySize = Annotated[int, Field(ge=1, le=1_048_576)]
 Width = Annotated[int, Field(ge=1, le=65_536)]  # of a vector
 Probability = Annotated[float, Field(ge=0, lt=1)]
+
+
+def _check_unicode(text: str) -> str:
+    """Raise an error for half a surrogate pair, which no file of a run can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise PydanticKnownError("string_unicode") from None
+    return text
+
+
+Name = Annotated[str, AfterValidator(_check_unicode)]
 
 
 class Section(BaseModel):
@@ -50,7 +63,7 @@ class TextConfig(Section):
         "nfc",
         description="Unicode normalization; nfc and nfkc also remove control characters",
     )
-    languages: tuple[str, str] | None = Field(
+    languages: tuple[Name, Name] | None = Field(
         None, description="source and target language; default: the file name suffixes"
     )
     dropout: Probability = Field(
@@ -297,7 +310,12 @@ def read_toml(path: Path) -> dict[str, dict[str, Any]]:
     """Read a TOML file as a layer of settings; `resolve` rejects unknown names."""
     try:
         with path.open("rb") as file:
-            layer = tomllib.load(file)
+            content = file.read(MAX_TOML_BYTES + 1)
+        if len(content) > MAX_TOML_BYTES:
+            raise ConfigError(
+                f"{path} has more than {MAX_TOML_BYTES >> 20} MB; expected a file of settings"
+            )
+        layer = tomllib.loads(content.decode())
     except FileNotFoundError:
         raise MissingInputError(f"no settings file {path}; check the path") from None
     except OSError as error:

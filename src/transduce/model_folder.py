@@ -144,6 +144,12 @@ def find_model(path: Path) -> Path:
     )
 
 
+def model_files(path: Path) -> list[Path]:
+    """Return where the files of the model of a path are, whether they exist or not."""
+    names = (CONFIG, WEIGHTS, SOURCE_VOCABULARY, TARGET_VOCABULARY, WORDS, MANIFEST)
+    return [folder / name for folder in (path, path / "model") for name in names]
+
+
 def load_model(path: Path) -> ModelFolder:
     """Load the model of a model folder or run folder, and check every file against the manifest."""
     folder = open_model(path)

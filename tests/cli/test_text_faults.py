@@ -177,6 +177,15 @@ def test_31_a_file_without_read_permission_is_named(
     assert transduce("doctor", *arguments) == (66, "", wanted)
 
 
+@pytest.mark.parametrize("command", ["train", "plan", "doctor"])
+def test_31_a_device_without_end_is_refused(transduce: Run, tmp_path: Path, command: str) -> None:
+    files = ("--source", "/dev/zero", "--target", "/dev/urandom")
+    run = (tmp_path / "run",) if command == "train" else ()
+    code, _, err = transduce(command, *run, *files)
+    assert code == 66
+    assert err.endswith("transduce: error: /dev/zero is a device; expected a text file\n")
+
+
 def test_31_a_file_name_that_is_not_utf8_is_accepted(
     train: Train, write: Write, tmp_path: Path
 ) -> None:

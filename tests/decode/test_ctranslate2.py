@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.faults import commands
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.convert import cache as model_cache
 from transduce.convert.cache import cache_folder
@@ -496,3 +497,22 @@ def test_translating_leaves_torchs_number_of_threads_as_it_was(
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("CT2_FORCE_CPU_ISA", "fast", "CTranslate2 cannot run: Invalid CPU ISA: fast"),
+        ("CT2_VERBOSE", "99", "CTranslate2 cannot run: Invalid log level 99"),
+    ],
+)
+def test_a_wrong_environment_variable_of_ctranslate2_is_named(
+    small: Path, tmp_path: Path, name: str, value: str, message: str
+) -> None:
+    converted = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    commands.run("translate", "-m", small, stdin=b"I love you\n", **converted)
+    for environment in (converted, {"XDG_CACHE_HOME": str(tmp_path / "other")}):
+        ended = commands.run(
+            "translate", "-m", small, stdin=b"I love you\n", **environment, **{name: value}
+        )
+        assert ended.failed_with(78, message, "(CT2_...), or choose --engine torch")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import Run
 from transduce.doctor import (
     FAULTS,
     Diagnosis,
@@ -483,6 +484,34 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
         write_clean(files, files.sources[0] / "x")
     (tmp_path / "empty").mkdir()
     assert write_clean(files, tmp_path / "empty").n_usable == 30
+
+
+def test_a_link_to_the_new_folder_is_followed_and_a_loop_is_refused(tmp_path: Path) -> None:
+    files = write_files(tmp_path / "in", corpus(30))
+    (tmp_path / "empty").mkdir()
+    for name in ("empty", "new"):
+        link = tmp_path / f"to-{name}"
+        link.symlink_to(name)
+        assert write_clean(files, link).n_usable == 30
+        assert link.readlink() == Path(name)
+        assert len(list((tmp_path / name).iterdir())) == 3
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OutputError, match=r"cannot create .*loop: Too many levels of symbolic"):
+        write_clean(files, tmp_path / "loop")
+
+
+@pytest.mark.parametrize("name", ["", ".", "new/.."])
+def test_the_current_folder_is_not_replaced_by_the_copy(
+    transduce: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    files = write_files(tmp_path / "in", corpus(30))
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    both = ("--source", files.sources[0], "--target", files.targets[0])
+    code, out, err = transduce("doctor", *both, "--write", name)
+    assert (code, out) == (73, "")
+    assert err.endswith("is the current folder; give a new one for the cleaned copy\n")
+    assert list((tmp_path / "empty").iterdir()) == []
 
 
 def test_files_of_one_name_cannot_be_written_side_by_side(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ from safetensors.torch import save
 from tests.commands import Run
 from tests.trainings import Straight, resume_here, weights
 from transduce.data.shards import open_shards
-from transduce.errors import DataError
+from transduce.errors import DataError, ModelError
 from transduce.model.weights import average, load_weights_file
 from transduce.storage import read_json, remove, sha256, to_json
 from transduce.training.checkpoints import checkpoints, find_damage, newest_intact
+from transduce.training.run_folder import find_film
 
 WEIGHTS, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 MANIFEST = "manifest.json"
@@ -398,6 +399,57 @@ def test_a_damaged_run_folder_is_refused_with_a_message(resumed: Resumed, name: 
 def test_a_lock_that_is_no_text_is_overwritten(resumed: Resumed) -> None:
     (resumed.folder / "lock").write_bytes(b"\xff\xfe")
     resumed.finish()
+
+
+@pytest.mark.parametrize("has_target", [True, False])
+def test_a_lock_that_is_a_link_is_refused_and_what_it_names_stays(
+    resumed: Resumed, tmp_path: Path, has_target: bool
+) -> None:
+    target = tmp_path / "precious"
+    if has_target:
+        target.write_text("precious")
+    replace_by(lambda path: path.symlink_to(target))(resumed.folder / "lock")
+    code, err = resumed.train()
+    assert (code, "lock is not a regular file; remove it" in err) == (73, True), err
+    assert target.exists() == has_target
+    assert not has_target or target.read_text() == "precious"
+
+
+def test_a_log_that_is_a_link_is_not_followed(resumed: Resumed, tmp_path: Path) -> None:
+    for name in ("metrics.jsonl", "film.safetensors", "report.html"):
+        replace_by(lambda path: path.symlink_to(tmp_path / "new"))(resumed.folder / name)
+    shutil.rmtree(resumed.checkpoint(24))
+    assert "metrics.jsonl" in resumed.finish()
+    assert not (tmp_path / "new").exists()
+
+
+def test_files_too_large_for_a_run_do_not_fill_the_memory(resumed: Resumed) -> None:
+    shutil.rmtree(resumed.checkpoint(24))
+    for name in ("metrics.jsonl", "film.safetensors", "lock"):
+        os.truncate(resumed.folder / name, 1 << 40)
+    assert "cannot write" in resumed.finish()
+    assert weights(resumed.folder) == resumed.expected
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (os.mkfifo, "is a named pipe, expected a regular file"),
+        (lambda path: path.symlink_to("/etc/passwd"), "is a link to a file outside the folder"),
+        (lambda path: path.symlink_to(path.name), "Too many levels of symbolic links; remove it"),
+        (lambda path: make_sparse(path, 1 << 40), "has more than 256 MB, too much for a film"),
+    ],
+    ids=["pipe", "link", "loop", "size"],
+)
+def test_a_film_is_a_regular_file_of_its_run(tmp_path: Path, make: Harm, message: str) -> None:
+    make(tmp_path / "film.safetensors")
+    with pytest.raises(ModelError, match=message):
+        find_film(tmp_path)
+
+
+def make_sparse(path: Path, n_bytes: int) -> None:
+    path.touch()
+    os.truncate(path, n_bytes)
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,42 @@ def test_a_signal_leaves_the_old_file_and_nothing_beside_it(
     assert list(tmp_path.iterdir()) == [report]
 
 
+@pytest.mark.parametrize("name", [name for name in WRITERS if "$M" in WRITERS[name]])
+def test_a_file_of_the_model_is_never_the_output(
+    transduce: Run, arguments: dict[str, list[str]], tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "link").symlink_to("m/config.json")
+    before = {path: path.read_bytes() for path in (tmp_path / "m").iterdir()}
+    for path in (tmp_path / "m" / "model.safetensors", tmp_path / "link"):
+        code, _, err = transduce(*arguments[name], path, stdin=SOURCE)
+        assert code == 2, err
+        assert f"{path} is both read and written; name another output file" in err
+    assert {path: path.read_bytes() for path in (tmp_path / "m").iterdir()} == before
+
+
+def test_what_is_written_is_never_read_again(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(SOURCE * 200)
+    for script, message in (
+        ("cat $1/text | $T translate --report /dev/stdin", "/dev/stdin is both read and written"),
+        ("$T translate < $1/text >> $1/text", "standard input is also the standard output; write"),
+        ("$T translate < $1/text 1<> $1/text", "standard input is also the standard output; write"),
+    ):
+        ended = commands.run_in_shell(script, tmp_path)
+        assert ended.failed_with(2, message)
+    assert (tmp_path / "text").read_bytes() == SOURCE * 200
+
+
+def test_a_folder_that_is_no_model_is_not_searched_for_files(
+    transduce: Run, arguments: dict[str, list[str]], out: Path
+) -> None:
+    text, page = arguments["compare --html"][2], out / "deep" / "page.html"
+    page.parent.mkdir()
+    page.write_text("before")
+    systems = ("--system", f"a={out}", "--system", f"b={text}", "--source", text)
+    code, _, err = transduce("compare", "--reference", text, *systems, "--html", page)
+    assert (code, f"{out} is not a model folder" in err) == (78, True), err
+
+
 def test_an_input_of_doctor_is_never_its_output(transduce: Run, tmp_path: Path) -> None:
     for name, content in (("a.en", SOURCE), ("b.it", TARGET)):
         (tmp_path / name).write_bytes(content)

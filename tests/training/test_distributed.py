@@ -193,6 +193,11 @@ def test_invalid_requests_for_several_processes_are_refused(
         2,
         "transduce: error: torchrun has already started this process; remove --processes\n",
     )
+    for wrong in ("two", "-1", ""):
+        monkeypatch.setenv("WORLD_SIZE", wrong)
+        message = f"transduce: error: WORLD_SIZE is {wrong!r}; expected the number of processes\n"
+        assert transduce(*files) == (78, "", message)
+    monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv(TIMEOUT, "5min")
     code, _, err = transduce(*files)
     assert (code, err) == (

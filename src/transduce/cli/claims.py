@@ -50,7 +50,7 @@ def claims(
       transduce claims causal_mask diagonal
       transduce claims --fast -m runs/en-it --html out.html
     """
-    check_outputs((html,), ())
+    check_outputs((html,), (), (model,))
     selected = select_claims(names or (), fast=fast, every=every)
     if selected:
         run_claims(model, selected, html=html, as_json=as_json)

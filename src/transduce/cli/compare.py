@@ -64,8 +64,8 @@ def compare(
     if train_target is not None:
         training["reference"] = train_target
     if html is not None:
-        files = [file for path in systems.values() for file in (path, *path.rglob("*"))]
-        check_outputs((html,), (*files, *reference, source, *training.values()))
+        inputs = (*systems.values(), *reference, source, *training.values())
+        check_outputs((html,), inputs, list(systems.values()))
     from transduce.evaluation.comparison import as_rows, as_text, compare_files
 
     console = stderr_console()

@@ -74,7 +74,7 @@ def inspect(
         raise UsageError("--with-model puts the model into a page; add --html FILE")
     if svg is not None and as_json:
         raise UsageError("--svg and --json exclude each other; remove one of them")
-    check_outputs((html, svg), ())
+    check_outputs((html, svg), (), (model,))
     from transduce.inspection.views import Selection
 
     selection = Selection(layer, head, step, kind)

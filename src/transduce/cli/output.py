@@ -161,25 +161,47 @@ def ignore_hangup() -> None:
 # Files
 
 
-def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path | None]) -> None:
+def check_outputs(
+    outputs: Sequence[Path | None],
+    inputs: Sequence[Path | None],
+    models: Sequence[Path | None] = (),
+) -> None:
     """Check, before any work is done, that all outputs of a command can be written.
 
-    Raise OutputError if one cannot be created, UsageError if a file is both read and written, or
-    written twice. Standard input counts as read if it is a file. None stands for an option that was
-    not given.
+    Raise OutputError if one cannot be created, UsageError if a file or a pipe is both read and
+    written, or written twice. Standard input and the files of the models count as read. None stands
+    for an option that was not given.
     """
-    read = [path.stat() for path in inputs if path is not None and path.is_file()]
-    stdin = os.fstat(0)
-    if stat.S_ISREG(stdin.st_mode):
-        read.append(stdin)
+    from transduce.model_folder import model_files
+
     written = [path for path in outputs if path is not None]
+    if not written:
+        return
+    of_models = [path for model in models if model is not None for path in model_files(model)]
+    given = [path for path in (*inputs, *of_models) if path is not None]
+    read = [os.fstat(0), *(path.stat() for path in given if path.exists())]
     for path in written:
         check_output(path)
-        if path.is_file() and any(os.path.samestat(path.stat(), each) for each in read):
+        if path.exists() and any(_is_same_data(path.stat(), each) for each in read):
             raise UsageError(f"{path} is both read and written; name another output file")
     for i, path in enumerate(written):
         if any(_is_same_file(path, other) for other in written[:i]):
             raise UsageError(f"{path} would be written twice; name two different output files")
+
+
+def check_stdin_is_not_stdout() -> None:
+    """Raise UsageError if standard input and output are one file or one pipe, a loop without end.
+
+    Called by commands that read and write at the same time.
+    """
+    if _is_same_data(os.fstat(0), os.fstat(1)):
+        raise UsageError("standard input is also the standard output; write to another file")
+
+
+def _is_same_data(read: os.stat_result, written: os.stat_result) -> bool:
+    """Return whether what is written would be read: both are the same file or the same pipe."""
+    has_data = stat.S_ISREG(read.st_mode) or stat.S_ISFIFO(read.st_mode)
+    return has_data and os.path.samestat(read, written)
 
 
 def _is_same_file(path: Path, other: Path) -> bool:

@@ -37,7 +37,7 @@ def score(
     Example:
       transduce score -m runs/en-it --source test.en --target out.it
     """
-    check_outputs((alignments,), (source, target))
+    check_outputs((alignments,), (source, target), (model,))
     from transduce.decode.load import load_translator
     from transduce.text.corpus import open_pairs
 

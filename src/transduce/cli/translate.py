@@ -23,6 +23,7 @@ from transduce.cli.output import (
     FORMATS,
     OutputFormat,
     check_outputs,
+    check_stdin_is_not_stdout,
     note,
     overwrite,
     warn,
@@ -148,7 +149,8 @@ def translate(
         raise UsageError(f"--{option} is for sampling; add --sample")
     if sample and any(option is not None for option in (beam, alpha, length_penalty)):
         raise UsageError("--sample does not search; remove --beam, --alpha and --length-penalty")
-    check_outputs((report, alignments), (glossary, forbid))
+    check_outputs((report, alignments), (glossary, forbid), model or ())
+    check_stdin_is_not_stdout()
     from transduce.decode.load import load_translator
     from transduce.decode.options import Sampling, TranslateOptions
     from transduce.text.terms import read_glossary, read_phrases

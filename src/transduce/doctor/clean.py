@@ -1,5 +1,6 @@
 """Write the cleaned copy of a corpus, and a log of every dropped pair."""
 
+import errno
 import json
 import os
 import shutil
@@ -35,7 +36,7 @@ def write_clean(
     The folder appears when it is complete, and not at all if `reason_not_to_clean` has a reason.
     """
     names = output_names(pairs)
-    check_is_free(folder)
+    folder = find_free(folder)
     partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
     try:
         partial.mkdir(parents=True)
@@ -79,12 +80,18 @@ def reason_not_to_clean(diagnosis: Diagnosis) -> str | None:
     return None
 
 
-def check_is_free(folder: Path) -> None:
-    """Raise OutputError unless the folder is new or empty."""
-    if folder.exists() and not folder.is_dir():
+def find_free(folder: Path) -> Path:
+    """Return the folder with its links followed; raise OutputError unless it is new or empty."""
+    target = Path(os.path.realpath(folder))
+    if target.is_symlink():
+        raise OutputError(f"cannot create {folder}: {os.strerror(errno.ELOOP)}")
+    if target.exists() and not target.is_dir():
         raise OutputError(f"{folder} is a file; expected a new folder for the cleaned copy")
-    if folder.is_dir() and any(folder.iterdir()):
+    if target.is_dir() and any(target.iterdir()):
         raise OutputError(f"{folder} is not empty; give a new folder for the cleaned copy")
+    if target == Path.cwd():  # it would be replaced, and a shell in it would see the old one
+        raise OutputError(f"{folder} is the current folder; give a new one for the cleaned copy")
+    return target
 
 
 def output_names(pairs: PairSource) -> dict[str, tuple[str, str]]:

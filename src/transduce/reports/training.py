@@ -1,7 +1,9 @@
 """The page report.html of a run, rewritten from metrics.jsonl at each validation."""
 
+import errno
 import json
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,13 +17,23 @@ WORDS_PER_CLASS, N_CLASSES = 5, 13
 STEP_NUMBERS = ("loss", "rate", "tokens_per_second")  # of a row about training steps
 # Larger values in metrics.jsonl are damage.
 MAX_COUNT, MAX_NUMBER = 1 << 53, 1e300
+MAX_METRICS_BYTES = 1 << 28  # a million steps have five
 MAX_POINTS = 400  # points of a line; more would not be visible
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Return the rows of metrics.jsonl, without those that `parse_row` cannot read."""
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if path.is_file() else []
+    lines = read_metrics_lines(path) if path.is_file() else []
     return [row for line in lines if (row := parse_row(line)) is not None]
+
+
+def read_metrics_lines(path: Path) -> list[str]:
+    """Return the lines of metrics.jsonl; raise OSError if it is too large to be one."""
+    with path.open("rb") as file:
+        content = file.read(MAX_METRICS_BYTES + 1)
+    if len(content) > MAX_METRICS_BYTES:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    return content.decode(errors="replace").split("\n")
 
 
 def parse_row(line: str) -> dict[str, Any] | None:

@@ -56,7 +56,7 @@ def find_files(patterns: Iterable[str | Path]) -> tuple[Path, ...]:
     """Expand paths and patterns like `corpus-*.en`; the matches of a pattern are sorted by name.
 
     Standard input and named pipes are copied to temporary files. Raise MissingInputError if a
-    pattern matches nothing.
+    pattern matches nothing, or for a device, which may have no end.
     """
     found: list[Path] = []
     for pattern in patterns:
@@ -65,6 +65,8 @@ def find_files(patterns: Iterable[str | Path]) -> tuple[Path, ...]:
             found.append(spool_stdin())
         elif path.is_fifo():  # such as bash's <(command)
             found.append(spool_pipe(path))
+        elif path.is_char_device() or path.is_block_device():
+            raise MissingInputError(f"{path} is a device; expected a text file")
         elif not path.exists() and glob.has_magic(str(pattern)):
             matches = sorted(glob.glob(str(pattern), recursive=True))
             if not matches:

@@ -244,7 +244,10 @@ def join() -> Ranks:
     Without these variables this process trains alone. After a restart torchrun keeps its store with
     the addresses of dead ranks, so the keys get a prefix with the number of the attempt.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    size = os.environ.get("WORLD_SIZE", "1")
+    if not size.isdecimal() or int(size) < 1:
+        raise ConfigError(f"WORLD_SIZE is {size!r}; expected the number of processes")
+    if int(size) == 1:
         return ALONE
     if dist.is_initialized():
         raise RankError("this process has already joined other ranks; run one training at a time")
@@ -255,11 +258,11 @@ def join() -> Ranks:
             f"{TIMEOUT} is {os.environ[TIMEOUT]!r}; expected a number of seconds"
         ) from None
     try:
-        store, rank, size = next(rendezvous("env://", timeout=timedelta(seconds=seconds)))
+        store, rank, n_ranks = next(rendezvous("env://", timeout=timedelta(seconds=seconds)))
     except (RuntimeError, ValueError) as error:
         raise RankError(
             f"rank {os.environ.get('RANK')} cannot reach the others: {first_line(error)}; "
             "check MASTER_ADDR and MASTER_PORT"
         ) from None
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return Ranks(PrefixStore(f"attempt_{attempt}", store), rank, size, seconds)
+    return Ranks(PrefixStore(f"attempt_{attempt}", store), rank, n_ranks, seconds)

@@ -15,6 +15,7 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 from transduce.config import Config, differences, read_toml, resolve, to_toml
 from transduce.data.prepared import Inputs, check_same_inputs, is_inputs
@@ -27,11 +28,13 @@ from transduce.errors import (
     OutputError,
 )
 from transduce.log import Log
-from transduce.storage import PARTIAL, read_json, replace_file, to_json
+from transduce.storage import PARTIAL, open_regular, read_json, replace_file, to_json
 
 SETTINGS, CORPUS, DATA = "run.toml", "corpus.json", "data"
 METRICS, CHECKPOINTS, MODEL = "metrics.jsonl", "checkpoints", "model"
 PAGE, BOARD, FILM, LOCK = "report.html", "tensorboard", "film.safetensors", "lock"
+MAX_HOLDER = 1000  # characters of the description of a process
+MAX_FILM_BYTES = 1 << 28  # far above 120 frames of the largest models
 RESTORE = "restore it from a copy, or choose a new run folder"
 # Files of a run that was stopped before its settings were written.
 UNFINISHED = {DATA, CORPUS, CHECKPOINTS, LOCK, SETTINGS + PARTIAL, CORPUS + PARTIAL}
@@ -126,19 +129,15 @@ def lock(folder: Path) -> Iterator[str]:
     holds a description of the process, which is removed only if it ends normally. Raise BusyError
     if another process holds the lock.
     """
-    if (folder / LOCK).exists() and not (folder / LOCK).is_file():
-        raise OutputError(f"{folder / LOCK} is not a regular file; remove it")
-    with (folder / LOCK).open("a+", encoding="utf-8", errors="replace") as file:
+    with _open_lock(folder / LOCK) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            file.seek(0)
-            holder = file.read().strip() or "another process"
+            holder = _read_holder(file) or "another process"
             raise BusyError(
                 f"{folder} is in use by {holder}; wait until it ends, or choose another folder"
             ) from None
-        file.seek(0)
-        killed = file.read().strip()
+        killed = _read_holder(file)
         file.truncate(0)
         started = time.strftime("%Y-%m-%d %H:%M:%S")
         file.write(f"process {os.getpid()} on {socket.gethostname()} since {started}\n")
@@ -147,6 +146,20 @@ def lock(folder: Path) -> Iterator[str]:
             yield killed
         finally:
             file.truncate(0)
+
+
+def _open_lock(path: Path) -> TextIO:
+    """Open the lock file, or create it. A link is refused: the file behind it would be emptied."""
+    if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+        raise OutputError(f"{path} is not a regular file; remove it")
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    return open(handle, "a+", encoding="utf-8", errors="replace")
+
+
+def _read_holder(file: TextIO) -> str:
+    """Return the description of the process in a lock file."""
+    file.seek(0)
+    return file.read(MAX_HOLDER).strip()
 
 
 def is_locked(folder: Path) -> bool:
@@ -162,11 +175,26 @@ def is_locked(folder: Path) -> bool:
 def find_film(model: Path | None) -> bytes | None:
     """Return the film of the run that trained a model, or None if there is none.
 
-    `model` is a run folder or the model folder inside one; None is the built-in model.
+    `model` is a run folder or the model folder inside one; None is the built-in model. Raise
+    ModelError if the film is not a regular file, or too large for one.
     """
     if model is None:
         return None
     for folder in (model, model.parent):
-        if (folder / FILM).is_file():
-            return (folder / FILM).read_bytes()
+        if os.path.lexists(folder / FILM):
+            return _read_film(folder / FILM)
     return None
+
+
+def _read_film(path: Path) -> bytes:
+    try:
+        with open_regular(path) as file:
+            film = file.read(MAX_FILM_BYTES + 1)
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror}; remove it") from None
+    if len(film) > MAX_FILM_BYTES:
+        raise ModelError(
+            f"{path} has more than {MAX_FILM_BYTES >> 20} MB, too much for a film of a training; "
+            "remove it"
+        )
+    return film

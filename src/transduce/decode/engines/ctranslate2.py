@@ -32,7 +32,7 @@ from transduce.decode.engines.base import (
 )
 from transduce.decode.hypotheses import ENDS_PER_BEAM, Hypothesis
 from transduce.decode.options import Precision, TranslateOptions
-from transduce.errors import ModelError
+from transduce.errors import ConfigError, ModelError
 from transduce.hardware import count_cores
 from transduce.model_folder import ModelFolder
 from transduce.text.vocabulary import EOS, SPECIAL_TOKENS
@@ -173,7 +173,9 @@ class CTranslate2Engine:
         inexact: list[int] = []
         for batch, futures in running:
             for i, future in zip(batch, futures, strict=True):
-                hypotheses = _read_result(future.result(), max_lengths[i], options)
+                with _name_errors():
+                    result = future.result()
+                hypotheses = _read_result(result, max_lengths[i], options)
                 if not hypotheses:
                     inexact.append(i)
                 elif hypotheses[0].truncated:
@@ -199,7 +201,8 @@ class CTranslate2Engine:
             if self._converted is None:
                 enable_avx512()
                 try:
-                    self._converted = find_converted(self._folder, self._setup.log)
+                    with _name_errors():
+                        self._converted = find_converted(self._folder, self._setup.log)
                 except (ModelError, RuntimeError, OSError, ImportError) as error:
                     self._converted = Unsupported(str(error))
             return self._converted
@@ -225,13 +228,26 @@ class CTranslate2Engine:
 
 
 def _open_translator(converted: Path, precision: Precision, threads: Threads) -> Any:
-    return open_translator(
-        converted,
-        compute_type="int8_float32" if precision == "int8" else "float32",
-        inter_threads=threads.n_workers,
-        intra_threads=threads.n_threads,
-        max_queued_batches=-1,
-    )
+    with _name_errors():
+        return open_translator(
+            converted,
+            compute_type="int8_float32" if precision == "int8" else "float32",
+            inter_threads=threads.n_workers,
+            intra_threads=threads.n_threads,
+            max_queued_batches=-1,
+        )
+
+
+@contextlib.contextmanager
+def _name_errors() -> Iterator[None]:
+    """Turn CTranslate2's errors about its environment variables into ConfigError."""
+    try:
+        yield
+    except ValueError as error:
+        raise ConfigError(
+            f"CTranslate2 cannot run: {error}; "
+            "correct its environment variables (CT2_...), or choose --engine torch"
+        ) from None
 
 
 def _begin_batch(

@@ -29,6 +29,7 @@ from transduce.text.normalize import normalize
 from transduce.text.vocabulary import EOS, SOS
 from transduce.training.callbacks.base import Callback, Validation
 from transduce.training.checkpoints import step_of
+from transduce.training.run_folder import MAX_FILM_BYTES
 
 N_CANDIDATES = 5  # most probable tokens stored per time step
 MAX_FRAMES = 120  # a longer film loses every second frame
@@ -116,7 +117,7 @@ def make_frame(folder: ModelFolder, text: str) -> tuple[dict[str, Any], dict[str
 
 def load_film(path: Path) -> tuple[list[dict[str, Any]], dict[str, Tensor]]:
     """Return the frames of a film and their tensors; both empty if it cannot be read."""
-    if not path.is_file():
+    if not path.is_file() or path.stat().st_size > MAX_FILM_BYTES:
         return [], {}
     try:
         with safe_open(str(path), "pt") as file:

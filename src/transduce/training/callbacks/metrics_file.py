@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from transduce.reports.training import parse_row
+from transduce.reports.training import parse_row, read_metrics_lines
 from transduce.storage import replace_file
 from transduce.training.callbacks.base import Callback, StepMetrics, Validation
 from transduce.training.callbacks.optional_writes import OptionalWrites
@@ -75,7 +75,7 @@ class MetricsFile(Callback):
 
 def append_row(path: Path, row: bytes) -> None:
     """Append a row to a file, or raise OSError and leave the file as it was."""
-    if path.exists() and not path.is_file():
+    if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
         raise OSError(errno.EINVAL, "not a regular file")
     with path.open("ab", buffering=0) as file:
         n_before = file.tell()
@@ -95,7 +95,7 @@ def remove_rows_after(path: Path, step: int) -> int:
     """
     if not path.is_file():
         return 0
-    *lines, _ = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    *lines, _ = read_metrics_lines(path)
     rows = [(line, parse_row(line)) for line in lines]
     kept = [line + "\n" for line, row in rows if row is not None and row["step"] <= step]
     replace_file(path, "".join(kept).encode())
