@@ -9,6 +9,7 @@ from tests.cli.test_main import SHORT, TINY
 from tests.commands import Run
 from transduce import load
 from transduce.grammar import generate
+from transduce.model_folder import BUILTIN
 
 CHARACTERS = [
     "--set",
@@ -85,7 +86,7 @@ def test_bad_input_has_its_message_and_exit_code(
 ) -> None:
     (tmp_path / "empty").write_text("\n \n")
     (tmp_path / "short").write_text("ab\n" * 10)
-    builtin = "src/transduce/builtin/en-it"
+    builtin = str(BUILTIN)
     for command, wanted_code, wanted in (
         (("train", tmp_path / "x", "--text", tmp_path / "gone"), 66, "no file"),
         (
