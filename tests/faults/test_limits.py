@@ -38,6 +38,15 @@ def test_a_glossary_entry_that_is_no_term_is_refused(
     assert len(err) < 1000
 
 
+def test_a_forbidden_phrase_that_is_no_phrase_is_refused(transduce: Run, tmp_path: Path) -> None:
+    phrases = tmp_path / "forbidden.txt"
+    phrases.write_text("cat\n" + "the cat sees " * 3000 + "\n", encoding="utf-8")
+    code, out, err = transduce("translate", "--forbid", phrases, stdin=b"The cat sleeps\n")
+    assert (code, out) == (65, "")
+    assert "has 38,999 characters, more than 500; shorten it" in err
+    assert len(err) < 1000
+
+
 @pytest.mark.parametrize("command", ["evaluate", "compare"])
 def test_ter_of_lines_that_take_minutes_is_left_out_with_a_warning(
     transduce: Run, tmp_path: Path, command: str

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise, product
 
 import torch
@@ -11,13 +11,15 @@ from torch import Tensor
 
 from transduce.decode.search import NEVER, Rows, Rule
 from transduce.decode.words import Words
-from transduce.text.terms import PHRASE_WORD, is_word_character
+from transduce.errors import DataError
+from transduce.text.terms import MAX_QUOTED, MAX_TERM_LENGTH, PHRASE_WORD, is_word_character
 from transduce.text.vocabulary import EOS, PAD, SOS, UNKNOWN
 
 LogProbs = Float[Tensor, "row vocab"]
 SPACES = re.compile(r"\s+")
 NOT_TEXT = torch.tensor((PAD, SOS, UNKNOWN))
 MAX_SPACINGS = 64  # variants of a phrase, with and without spaces around its punctuation
+MAX_FORBIDDEN = 1_000_000  # characters of all forbidden phrases together
 
 
 def only_text(rows: Rows, log_probs: LogProbs) -> LogProbs:
@@ -80,37 +82,97 @@ def forbid(phrases: Sequence[str], words: Words) -> Rule:
 
     A token is forbidden where it would complete a phrase. So a longer word whose first tokens
     spell the phrase is forbidden too.
+
+    Raise DataError for a phrase or a list that would take too long to search for.
     """
+    _check_sizes(phrases)
     surfaces = [text.casefold() for text in words.surfaces]
-    ordered = sorted((text, i) for i, text in enumerate(surfaces) if text)
-    # (whether the phrase begins with a word, its part written so far) -> tokens that complete it.
-    completions: dict[tuple[bool, str], list[int]] = {}
-    variants = [variant for phrase in phrases for variant in _spacings(phrase)]
-    for phrase in variants:
-        for i in range(len(phrase)):
-            written = (is_word_character(phrase[0]), phrase[:i])
-            completions.setdefault(written, []).extend(_completing(phrase[i:], ordered))
-    whole = [
-        i for i, text in enumerate(surfaces) if any(_is_inside(phrase, text) for phrase in variants)
-    ]
+    variants = {variant for phrase in phrases for variant in _spacings(phrase)}
+    completions = _Completions(variants, surfaces)
+    whole = _containing(variants, surfaces)
     longest = max(map(len, variants), default=0)
 
     def rule(rows: Rows, log_probs: LogProbs) -> LogProbs:
         log_probs[:, whole] = NEVER
         for row, prefix in enumerate(rows.prefixes[:, -longest - 1 :].tolist()):
-            text = SPACES.sub(" ", "".join(surfaces[i] for i in prefix))
+            text = SPACES.sub(" ", "".join(surfaces[i] for i in prefix))[-longest - 1 :]
             for written in {text, text.rstrip()}:  # a trailing space does not end a phrase
-                for n in range(min(longest, len(written)) + 1):
-                    start = len(written) - n
-                    is_inside_word = start > 0 and is_word_character(written[start - 1])
-                    forbidden = list(completions.get((False, written[start:]), ()))
-                    if not is_inside_word:
-                        forbidden += completions.get((True, written[start:]), ())
-                    if forbidden:
-                        log_probs[row, forbidden] = NEVER
+                for tokens in completions.after(written):
+                    if len(tokens):
+                        log_probs[row, tokens] = NEVER
         return log_probs
 
     return rule
+
+
+class _Completions:
+    """Finds the tokens that would complete a phrase after some text."""
+
+    def __init__(self, phrases: Collection[str], surfaces: Sequence[str]) -> None:
+        self._phrases = sorted(phrases)
+        self._first_characters = {phrase[0] for phrase in phrases}
+        self._longest = max(map(len, phrases), default=0)
+        self._surfaces = sorted((text, i) for i, text in enumerate(surfaces) if text)
+        # What a phrase begins with -> tokens that complete it. Filled when it is first written.
+        self._found: dict[str, Tensor] = {}
+        words = [phrase for phrase in self._phrases if is_word_character(phrase[0])]
+        others = [phrase for phrase in self._phrases if not is_word_character(phrase[0])]
+        self._whole_words = self._completing(words)
+        self._whole_others = self._completing(others)
+
+    def after(self, text: str) -> Iterator[Tensor]:
+        """Yield tokens that complete a phrase, for each part of it that the text may end with."""
+        yield self._whole_others
+        if not text or not is_word_character(text[-1]):
+            yield self._whole_words
+        for start in range(max(0, len(text) - self._longest + 1), len(text)):
+            if text[start] not in self._first_characters:
+                continue
+            if start > 0 and not _is_boundary(text[start - 1], text[start]):
+                continue
+            begun = text[start:]
+            if begun in self._found:
+                yield self._found[begun]
+            elif next(self._begun_with(begun), None) is not None:
+                self._found[begun] = self._completing(self._begun_with(begun), len(begun))
+                yield self._found[begun]
+
+    def _begun_with(self, text: str) -> Iterator[str]:
+        """Yield the phrases that begin with a text, in order."""
+        for i in range(bisect_left(self._phrases, text), len(self._phrases)):
+            if not self._phrases[i].startswith(text):
+                return
+            yield self._phrases[i]
+
+    def _completing(self, phrases: Iterable[str], n_written: int = 0) -> Tensor:
+        """Return the tokens that begin with the rest of a phrase and do not lengthen its end."""
+        found: set[int] = set()
+        for phrase in phrases:
+            rest = phrase[n_written:]
+            first = bisect_left(self._surfaces, (rest, -1)) if rest else len(self._surfaces)
+            for k in range(first, len(self._surfaces)):
+                text, i = self._surfaces[k]
+                if not text.startswith(rest):
+                    break
+                if len(text) == len(rest) or _is_boundary(rest[-1], text[len(rest)]):
+                    found.add(i)
+        return torch.tensor(sorted(found), dtype=torch.long)
+
+
+def _check_sizes(phrases: Sequence[str]) -> None:
+    """Raise DataError for forbidden phrases that would take too much time or memory."""
+    for phrase in phrases:
+        if len(phrase) > MAX_TERM_LENGTH:
+            raise DataError(
+                f"forbidden phrase {phrase[:MAX_QUOTED]!r} has {len(phrase):,} characters, "
+                f"more than {MAX_TERM_LENGTH}; shorten it"
+            )
+    n_characters = sum(map(len, phrases))
+    if n_characters > MAX_FORBIDDEN:
+        raise DataError(
+            f"the forbidden phrases have {n_characters:,} characters together, "
+            f"more than {MAX_FORBIDDEN:,}; remove some"
+        )
 
 
 def _spacings(phrase: str) -> list[str]:
@@ -124,28 +186,25 @@ def _spacings(phrase: str) -> list[str]:
     return ["".join(chain.from_iterable(zip(words, (*gap, ""), strict=True))) for gap in gaps]
 
 
-def _completing(rest: str, ordered: Sequence[tuple[str, int]]) -> list[int]:
-    """Return the tokens that begin with the rest of a phrase and do not lengthen its last word."""
-    found = []
-    for text, i in ordered[bisect_left(ordered, (rest, -1)) :]:
-        if not text.startswith(rest):
-            break
-        if len(text) == len(rest) or _is_boundary(rest[-1], text[len(rest)]):
-            found.append(i)
-    return found
+def _containing(phrases: Collection[str], surfaces: Sequence[str]) -> Tensor:
+    """Return the tokens that contain a whole phrase after leading punctuation or a space."""
+    is_word = {character: is_word_character(character) for character in set("".join(surfaces))}
+    longest = max(map(len, phrases), default=0)
 
+    def contains(text: str) -> bool:
+        # Where a word may begin or end inside the token; its end is such a place too.
+        bounds = [k for k in range(1, len(text)) if not (is_word[text[k - 1]] and is_word[text[k]])]
+        bounds.append(len(text))
+        for i, start in enumerate(bounds):
+            for end in bounds[i + 1 :]:
+                if end - start > longest:
+                    break
+                if text[start:end] in phrases:
+                    return True
+        return False
 
-def _is_inside(phrase: str, text: str) -> bool:
-    """Return whether a token contains a whole phrase after leading punctuation or a space."""
-    place = text.find(phrase, 1)
-    while place > 0:
-        end = place + len(phrase)
-        begins = _is_boundary(text[place - 1], phrase[0])
-        ends = end == len(text) or _is_boundary(phrase[-1], text[end])
-        if begins and ends:
-            return True
-        place = text.find(phrase, place + 1)
-    return False
+    found = [i for i, text in enumerate(surfaces) if contains(text)]
+    return torch.tensor(found, dtype=torch.long)
 
 
 def _is_boundary(before: str, after: str) -> bool:
