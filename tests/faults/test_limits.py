@@ -47,6 +47,37 @@ def test_a_forbidden_phrase_that_is_no_phrase_is_refused(transduce: Run, tmp_pat
     assert len(err) < 1000
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "the 512 that a translation may begin with; shorten it\n"),
+        (("--max-length", 513), "the 512 that a translation may begin with; shorten it\n"),
+        (("--max-length", 20), "the 20 that a translation may begin with; shorten it, or raise"),
+        (("--sample",), "the 512 that a translation may begin with; shorten it\n"),
+    ],
+)
+def test_a_prefix_that_cannot_be_continued_is_refused(
+    transduce: Run, options: tuple[object, ...], message: str
+) -> None:
+    prefix = "il gatto " * 5000
+    code, out, err = transduce("translate", "--prefix", prefix, *options, stdin=b"The cat sleeps\n")
+    assert (code, out) == (2, "")
+    assert "transduce: error: the prefix has 10,001 tokens, more than " in err
+    assert message in err
+
+
+def test_a_long_prefix_before_a_short_line_is_continued(transduce: Run) -> None:
+    """Before, it took all the tokens that the translation of a short line may have."""
+    prefix = "Il gatto dorme, la ragazza mangia, il cane corre, la donna legge e il bambino " * 4
+    options = ("--prefix", prefix, "--json")
+    code, out, _ = transduce("translate", *options, stdin=b"The boy sleeps.\n")
+    found = json.loads(out)
+    assert code == 0
+    assert found["text"].startswith(prefix.strip())
+    assert len(found["text"]) > len(prefix)
+    assert "truncated" not in found["flags"]
+
+
 @pytest.mark.parametrize("command", ["evaluate", "compare"])
 def test_ter_of_lines_that_take_minutes_is_left_out_with_a_warning(
     transduce: Run, tmp_path: Path, command: str

@@ -14,11 +14,13 @@ from transduce.data.budget import cut_batches
 from transduce.decode.hypotheses import Hypothesis, add_hypothesis, needs_greedy
 from transduce.decode.options import Precision, TranslateOptions
 from transduce.decode.words import Ids, RequiredTerm
+from transduce.errors import UsageError
 from transduce.log import Log
 from transduce.model_folder import ModelFolder
 
 EXTRA_LENGTH = 50  # a translation may have this many tokens more than its source (section 6.1)
 MAX_BATCH_TOKENS = 8192  # source tokens of a batch, times the beam
+MAX_PREFIX_TOKENS = 512  # of a prefix, as many as of a source; the time grows with the square
 
 
 class SearchInput(NamedTuple):
@@ -126,13 +128,24 @@ def max_target_length(
 ) -> int:
     """Return the maximum length of a translation in tokens, [EOS] included.
 
-    It is source length + 50 (section 6.1) or `max_length`, with room for the prefix and the terms,
-    and never more than the learned positions of the model.
+    It is source length + 50 (section 6.1) or `max_length`, with room for the terms, and never more
+    than the learned positions of the model. After a prefix that is longer than the source it is
+    prefix length + 50.
+
+    Raise UsageError for a prefix that leaves no room for a translation.
     """
+    n_source, n_prefix = len(search_input.ids), len(search_input.prefix)
+    max_length = options.config.max_length
+    max_prefix = min(MAX_PREFIX_TOKENS, max_length or MAX_PREFIX_TOKENS)
+    if n_prefix > max_prefix:
+        advice = "shorten it" if max_prefix != max_length else "shorten it, or raise --max-length"
+        raise UsageError(
+            f"the prefix has {n_prefix:,} tokens, more than the {max_prefix} that a translation "
+            f"may begin with; {advice}"
+        )
     n_terms = sum(min(map(len, term.spellings)) for term in search_input.terms)
-    length = options.config.max_length or len(search_input.ids) + EXTRA_LENGTH + n_terms
-    length = max(length, len(search_input.prefix)) + 1
-    return min(length, model.max_positions) if model.positions == "learned" else length
+    length = max_length or max(n_source, n_prefix) + EXTRA_LENGTH + n_terms
+    return min(length + 1, model.max_positions) if model.positions == "learned" else length + 1
 
 
 def make_batches(
