@@ -97,7 +97,7 @@ def write_corpus(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
 @pytest.fixture(autouse=True)
 def _restore_signal_handlers() -> Iterator[None]:
     """Restore the signal handlers, which the command line sets for the whole process."""
-    numbers = (signal.SIGINT, signal.SIGPIPE, signal.SIGHUP)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     yield
     for number, handler in zip(numbers, before, strict=True):

@@ -1,12 +1,16 @@
 """Every option that writes a file respects what is at its path and leaves nothing behind."""
 
+import array
+import fcntl
 import io
 import os
 import signal
 import stat
 import subprocess
 import sys
+import termios
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -171,7 +175,8 @@ def test_dev_stdout_is_the_stream_whether_it_is_a_pipe_or_a_file(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)]
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)],
 )
 def test_a_signal_leaves_the_old_file_and_nothing_beside_it(
     tmp_path: Path, number: signal.Signals, code: int
@@ -195,6 +200,71 @@ def test_a_signal_leaves_the_old_file_and_nothing_beside_it(
     assert process.returncode == code
     assert report.read_text() == "before"
     assert list(tmp_path.iterdir()) == [report]
+
+
+# The command, which waits where the new file is complete but still has its temporary name.
+WAITS_BEFORE_RENAMING = """
+import os, sys, time
+from transduce.cli.main import main
+os.fsync = lambda handle: [os.write(2, b"written\\n"), time.sleep(60)]
+sys.argv = ["transduce", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("name", ["compare --html", "doctor --html"])
+def test_a_signal_before_the_new_file_is_renamed_removes_it(
+    arguments: dict[str, list[str]], out: Path, name: str, number: signal.Signals, code: int
+) -> None:
+    (out / "page.html").write_text("before")
+    command = [sys.executable, "-c", WAITS_BEFORE_RENAMING, *arguments[name]]
+    process = subprocess.Popen(
+        [*command, str(out / "page.html")], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    assert b"written\n" in iter(process.stderr.readline, b"")
+    assert len(list(out.iterdir())) == 2
+    process.send_signal(number)
+    _, err = process.communicate(timeout=30)
+    message = {130: b"interrupted", 143: b"terminated"}[code]
+    assert (process.returncode, err) == (code, b"transduce: error: " + message + b"\n")
+    assert [path.name for path in out.iterdir()] == ["page.html"]
+    assert (out / "page.html").read_text() == "before"
+
+
+def unread(pipe: int) -> int:
+    """Return how many bytes wait in a pipe."""
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="pipes have a fixed size here")
+def test_a_signal_ends_a_command_whose_output_nobody_reads() -> None:
+    read, write = os.pipe()
+    size = fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "transduce", "translate", "--json", "--engine", "torch"],
+        stdin=subprocess.PIPE,
+        stdout=write,
+        stderr=subprocess.PIPE,
+    )
+    os.close(write)
+    assert process.stdin is not None
+    assert process.stderr is not None
+    process.stdin.write(SOURCE * 20)  # the output is more than the pipe holds
+    process.stdin.close()
+    deadline = time.monotonic() + 60
+    while unread(read) < size // 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    err = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=30) == 143
+    os.close(read)
+    assert err.endswith(b"transduce: error: terminated\n")
 
 
 @pytest.mark.parametrize("name", [name for name in WRITERS if "$M" in WRITERS[name]])

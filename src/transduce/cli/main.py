@@ -8,8 +8,9 @@ its functions, so that `--help` answers without loading torch.
 import os
 import signal
 import sys
+import time
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from typer import Option
@@ -22,13 +23,13 @@ from transduce.cli.evaluate import evaluate
 from transduce.cli.generate import generate
 from transduce.cli.info import info
 from transduce.cli.inspect import inspect
-from transduce.cli.output import end_on_closed_pipe, error, prepare_streams
+from transduce.cli.output import discard_stdout, end_on_closed_pipe, error, prepare_streams
 from transduce.cli.plan import plan
 from transduce.cli.score import score
 from transduce.cli.serve import serve
 from transduce.cli.train import train
 from transduce.cli.translate import translate
-from transduce.errors import StoppedError, StorageError, TransduceError
+from transduce.errors import StorageError, TransduceError
 
 # In the order of `transduce --help`.
 COMMANDS = (
@@ -45,6 +46,11 @@ COMMANDS = (
     claims,
     info,
     serve,
+)
+
+STOP_SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+REPEAT_SECONDS = (
+    1.0  # the same signal may come twice: `timeout` sends it to the process and its group
 )
 
 app = typer.Typer(
@@ -65,9 +71,13 @@ def main() -> None:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     prepare_streams()
     end_on_closed_pipe()
-    signal.signal(signal.SIGINT, _interrupt)
+    _stop_on_signals()
     try:
         _run_app()
+    except _Stopped as stopped:
+        discard_stdout()
+        error(STOP_SIGNALS[stopped.signal])
+        sys.exit(128 + stopped.signal)
     except TransduceError as raised:
         if not raised.already_reported:
             error(str(raised))
@@ -86,8 +96,31 @@ def _run_app() -> None:
         raise
 
 
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    raise StoppedError("interrupted", number)
+class _Stopped(BaseException):
+    """A signal ends the command. Not an Exception, so that no library catches it."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__(number)
+        self.signal = number
+
+
+def _stop_on_signals() -> None:
+    """Let SIGINT and SIGTERM end the command, which removes what it has half written.
+
+    If that takes long, another signal ends the process at once.
+    """
+    first: list[float] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if not first:
+            first.append(now)
+            raise _Stopped(signal.Signals(number))
+        if now - first[0] > REPEAT_SECONDS:
+            os._exit(128 + number)
+
+    for number in STOP_SIGNALS:
+        signal.signal(number, stop)
 
 
 def _print_version(is_given: bool) -> None:

@@ -140,6 +140,15 @@ class _MessageStream(_ForgivingStream):
         return super().write(printable_lines(text))
 
 
+def discard_stdout() -> None:
+    """Drop what stdout still has to write: a reader that does not read must not stop the end."""
+    with contextlib.suppress(OSError, ValueError):  # closed, or not a file
+        handle = sys.stdout.fileno()
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, handle)
+        os.close(null)
+
+
 def end_on_closed_pipe() -> None:
     """End quietly when the reader of stdout is gone, as in `transduce ... | head`."""
     if hasattr(signal, "SIGPIPE"):
