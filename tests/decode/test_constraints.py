@@ -46,7 +46,7 @@ WORDS = Letters()
 
 def uniform_attention() -> torch.Tensor:
     """Return attention weights for more rows than any search has."""
-    return torch.full((64, 5), 0.2)
+    return torch.full((512, 5), 0.2)
 
 
 def constraint(terms: Sequence[str]) -> TermConstraint | None:
