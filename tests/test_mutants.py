@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants import Mutant, check_tests, copies, judge, read_mutants
+from tests.mutants import LIST, ROOT, Mutant, check_tests, copies, judge, read_mutants
 
 SOURCE = "def is_adult(age: int) -> bool:\n    return age >= 18\n"
 TEST = "from person import is_adult\n\n\ndef test_a_child():\n    assert not is_adult(17)\n"
@@ -73,3 +73,7 @@ def test_an_entry_that_does_not_fit_the_tree_is_an_error(
     (tree / "src/person.py").unlink()
     with pytest.raises(SystemExit, match=r"src/person\.py does not exist; move or delete"):
         read(tree, **changes)
+
+
+def test_the_list_fits_the_tree() -> None:
+    assert len(read_mutants(LIST, ROOT)) > 150
