@@ -1,0 +1,167 @@
+"""Split texts into sentences, by the rules of their language."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+import sentencex
+
+from transduce.text.segments import Segment
+
+FALLBACK = "en"  # the rules for texts whose language is not known
+RARE_SPACE = re.compile(r"[^\S \n]")  # sentencex 1.0 fails on some of these, such as U+0085
+SENTENCE_START = re.compile(r"(?<=[.!?…])[\"'”’»)\]]{0,3} +\w")
+# What sentencex takes for the end of a sentence in some languages: initials, titles before a name.
+ABBREVIATION = re.compile(
+    r"(?<!\w)(?:[^\W\d_]|MM|Dr|Prof|Mr|Mrs|Ms|Mme|Mlle|Mgr|Ste?|Sig|Dott|Sra?|Srta|Hr)\.\s*$"
+)
+GOOD_ABBREVIATIONS = "en"  # the language whose abbreviations sentencex knows
+# A mark that may end a sentence, and a word after it. Most lines of a corpus have none.
+POSSIBLE_END = re.compile(r"[^\w\s,;:'’(\[–—-].*?\w", re.DOTALL)
+# In tokenized text the full stop of a sentence is between spaces, that of an abbreviation is not.
+TOKENIZED_STOP = re.compile(r" \.\s")
+TOKENIZED_END = re.compile(r" [.!?]+\s")
+TOKENIZED_QUOTE = re.compile(r"(?:\"|&quot;|'')(?:\s|$)")
+MAX_CHARACTERS = 1 << 20  # a longer text is no paragraph: only what is too long is split
+LANGUAGE_CODE = re.compile(r"[a-z]{2,3}(?=[-_.]|$)")
+# Three-letter codes of ISO 639 that people use, and the two letters that the rules go by.
+TWO_LETTERS = {
+    "ara": "ar",
+    "bul": "bg",
+    "cat": "ca",
+    "ces": "cs",
+    "chi": "zh",
+    "cze": "cs",
+    "dan": "da",
+    "deu": "de",
+    "dut": "nl",
+    "ell": "el",
+    "eng": "en",
+    "est": "et",
+    "fin": "fi",
+    "fra": "fr",
+    "fre": "fr",
+    "ger": "de",
+    "gre": "el",
+    "heb": "he",
+    "hin": "hi",
+    "hrv": "hr",
+    "hun": "hu",
+    "ita": "it",
+    "jpn": "ja",
+    "kor": "ko",
+    "lav": "lv",
+    "lit": "lt",
+    "nld": "nl",
+    "nor": "no",
+    "pol": "pl",
+    "por": "pt",
+    "ron": "ro",
+    "rus": "ru",
+    "slk": "sk",
+    "slv": "sl",
+    "spa": "es",
+    "srp": "sr",
+    "swe": "sv",
+    "tur": "tr",
+    "ukr": "uk",
+    "vie": "vi",
+    "zho": "zh",
+}
+UNKNOWN_CODES = {"src", "trg", "tgt", "und", "txt", "raw", "tok", "bpe", "xx", "mul"}
+
+
+def known_language(name: str | None) -> str | None:
+    """Return the code of a language that rules can be chosen by, or None if it is not known.
+
+    `name` is what a model says about its language: `en`, `eng`, `en-US`, or something else.
+    """
+    match = LANGUAGE_CODE.match((name or "").lower())
+    if match is None or match[0] in UNKNOWN_CODES:
+        return None
+    return TWO_LETTERS.get(match[0], match[0])
+
+
+def split_sentences(text: str, language: str | None) -> list[Segment]:
+    """Return the sentences of a text, each with the white space after it.
+
+    Joined with their gaps, they give the text. White space before the first sentence is the gap of
+    an empty segment. A blank text has no sentences.
+    """
+    lengths = _sentence_lengths(text, language or FALLBACK)
+    if len(lengths) == 1 and not (text[:1].isspace() or text[-1:].isspace()):
+        return [Segment(text, "")]  # nearly always
+    segments: list[Segment] = []
+    start = 0
+    for length in lengths:
+        sentence = text[start : start + length]
+        start += length
+        body = sentence.strip()
+        before = sentence[: len(sentence) - len(sentence.lstrip())]
+        if before:
+            last = segments.pop() if segments else Segment("", "")
+            segments.append(Segment(last.text, last.gap + before))
+        if body:
+            segments.append(Segment(body, sentence[len(before) + len(body) :]))
+    return segments if any(each.text for each in segments) else []
+
+
+def has_several_sentences(text: str, language: str | None) -> bool:
+    """Return whether a text has more than one sentence."""
+    if POSSIBLE_END.search(text) is None:
+        return False
+    return sum(bool(segment.text) for segment in split_sentences(text, language)) > 1
+
+
+def _sentence_lengths(text: str, language: str) -> list[int]:
+    """Return the lengths of the sentences, their sum being that of the text."""
+    if len(text) > MAX_CHARACTERS:
+        return [len(text)]
+    if " ." in text and TOKENIZED_STOP.search(text):
+        return _tokenized_lengths(text)
+    shown = RARE_SPACE.sub(" ", text)
+    if shown.islower():  # some rules find no sentence that begins with a small letter
+        shown = SENTENCE_START.sub(_capitalize, shown)
+    try:
+        sentences = sentencex.segment(language, shown)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of Rust: a fault of sentencex
+            raise
+        return [len(text)]
+    if len(sentences) > 1 and language != GOOD_ABBREVIATIONS:
+        sentences = _join_abbreviations(sentences)
+    lengths = list(map(len, sentences))
+    return lengths if sum(lengths) == len(text) else [len(text)]
+
+
+def _join_abbreviations(sentences: Sequence[str]) -> list[str]:
+    """Return the sentences, those that end with an abbreviation joined with the next one."""
+    joined: list[str] = []
+    for sentence in sentences:
+        if joined and ABBREVIATION.search(joined[-1]):
+            joined[-1] += sentence
+        else:
+            joined.append(sentence)
+    return joined
+
+
+def _capitalize(match: re.Match[str]) -> str:
+    text = match[0]
+    capital = text[-1].upper()
+    return text[:-1] + capital if len(capital) == 1 else text
+
+
+def _tokenized_lengths(text: str) -> list[int]:
+    """Return the lengths of the sentences of a text with spaces around its punctuation."""
+    ends = [0]
+    n_quotes = 0
+    for match in TOKENIZED_END.finditer(text):
+        end = match.end()
+        n_quotes += len(TOKENIZED_QUOTE.findall(text, ends[-1], end))
+        quote = TOKENIZED_QUOTE.match(text, end)
+        if quote is not None and n_quotes % 2 == 1:
+            end = quote.end()
+            n_quotes += 1
+        ends.append(end)
+    ends.append(len(text))
+    return [end - start for start, end in pairwise(ends) if end > start]
