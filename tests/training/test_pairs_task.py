@@ -1,4 +1,6 @@
+import json
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,28 @@ def test_nothing_to_validate_on_is_an_error(prepare) -> None:
         DataError, match="no validation pair; all lines are blank on at least one side; check"
     ):
         prepare(PAIRS, BLANK, None, [])
+
+
+def test_the_card_counts_the_lines_with_several_sentences(prepare) -> None:
+    said: list[str] = []
+    several = [Pair(f"{a.source}. {b.source}", b.target) for a, b in pairwise(PAIRS[:8])]
+    setup = prepare([*PAIRS, *several], PAIRS[:5], "nano", [], log=said.append)
+    assert (setup.card["pairs"], setup.card["several_sentences"]) == (307, 7)
+    assert "several sentences: 7 of the sources" in said
+    assert prepare(PAIRS, PAIRS[:5], "nano", [], name="single").card["several_sentences"] == 0
+
+
+def test_a_corpus_prepared_before_the_count_was_kept_is_used_and_has_none(
+    prepare, tmp_path: Path
+) -> None:
+    prepare(PAIRS, None, "nano", [])
+    path = tmp_path / "data" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["several_sentences"]
+    path.write_text(json.dumps(manifest))
+    said: list[str] = []
+    assert "several_sentences" not in prepare(PAIRS, None, "nano", [], log=said.append).card
+    assert not any("encoding" in line for line in said)
 
 
 def test_both_languages_share_a_vocabulary_unless_joint_is_false(prepare) -> None:

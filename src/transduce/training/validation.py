@@ -31,7 +31,8 @@ def make_validate(
         loss = likelihood.loss(folder.model, examples).value
         if not math.isfinite(loss):
             return Validation(loss, {}, "", (translated[0].source, ""))
-        translations = Translator(folder).translate([pair.source for pair in translated], beam=1)
+        sources = [pair.source for pair in translated]
+        translations = Translator(folder).translate(sources, beam=1, plain=True)
         texts = [translation.text for translation in translations]
         bleu = metrics.bleu(texts, references)
         exact_match = metrics.exact_match(texts, references)

@@ -19,6 +19,7 @@ from transduce.model_folder import WORDS, ModelFolder
 from transduce.text.corpus import Pair, PairSource
 from transduce.text.files import Fingerprint
 from transduce.text.normalize import split_words
+from transduce.text.sentences import has_several_sentences, known_language
 from transduce.text.survey import Survey, normalize_pairs, survey_pairs
 from transduce.text.vocabulary import choose_vocabulary_size, learn_vocabulary
 from transduce.training.choices import (
@@ -44,13 +45,15 @@ class PairsSetup(TrainingSetup):
     """The setup of a training on sentence pairs."""
 
     n_pairs: int  # training pairs
+    n_several: int | None  # of these, with several sentences as source; None: not counted
     valid_examples: list[Example]
     valid_pairs: list[Pair]
 
     @property
     def card(self) -> Mapping[str, Any]:
-        """The number of training pairs, and the version of torch."""
-        return {"pairs": self.n_pairs, "torch": torch.__version__}
+        """The numbers of training pairs, and the version of torch."""
+        several = {} if self.n_several is None else {prepared.SEVERAL: self.n_several}
+        return {"pairs": self.n_pairs, **several, "torch": torch.__version__}
 
     @property
     def probe(self) -> str:
@@ -126,10 +129,11 @@ class PairsTask:
         (folder / WORDS).unlink(missing_ok=True)
         held_out = frozenset(pair.source for pair in valid_pairs)
         words = WordCollector()
-        n_leaked = 0
+        language = known_language(languages[0] if languages else None)
+        n_leaked = n_several = 0
 
         def rows() -> Iterator[tuple[str, str]]:
-            nonlocal n_leaked
+            nonlocal n_leaked, n_several
             for pair in normalize_pairs(self.pairs.read(), form):
                 if pair.is_blank:
                     continue
@@ -138,6 +142,7 @@ class PairsTask:
                         continue
                     n_leaked += 1
                 words.add(pair.source)
+                n_several += has_several_sentences(pair.source, language)
                 yield pair.source, pair.target
 
         def count() -> dict[str, Any]:
@@ -150,6 +155,7 @@ class PairsTask:
                 "blank": survey.n_blank,
                 "split_off": 0 if self.valid else len(valid_pairs),
                 "leaked": n_leaked,
+                prepared.SEVERAL: n_several,
             }
 
         log(f"encoding {survey.n_pairs:,} pairs")
@@ -224,6 +230,7 @@ class PairsTask:
             vocabularies=vocabularies,
             words=prepared.load_words(folder),
             n_pairs=n_rows,
+            n_several=manifest.get(prepared.SEVERAL),
             valid_examples=valid_examples,
             valid_pairs=valid_pairs,
         )
@@ -295,6 +302,8 @@ def log_corpus(log: Log, manifest: Manifest, vocabularies: Vocabularies, request
     n_pairs = manifest["pairs"]
     blank = f", {manifest['blank']:,} dropped (blank on one side)" if manifest["blank"] else ""
     log(f"corpus: {n_pairs:,} pairs{blank}")
+    if n_several := manifest.get(prepared.SEVERAL, 0):
+        log(f"several sentences: {n_several:,} of the sources")
     if manifest["split_off"]:
         log(
             f"validation: {manifest['split_off']:,} of the pairs "
