@@ -157,6 +157,15 @@ class ModelConfig(Section):
         return self.d_k or self.d_model // self.n_heads
 
     @property
+    def alignment_layer(self) -> int:
+        """Index of the decoder layer whose cross-attention aligns words best.
+
+        That is the last but one, or the last of up to three layers. Garg et al. 2019 found the last
+        but one of six; of the two layers of the built-in model it is the last (docs/decisions.md).
+        """
+        return self.n_layers - 2 if self.n_layers > 3 else self.n_layers - 1
+
+    @property
     def value_size(self) -> int:
         """The width of values per head, d_v."""
         return self.d_v or self.d_model // self.n_heads

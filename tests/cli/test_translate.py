@@ -145,37 +145,28 @@ def test_json_has_one_record_per_line_with_all_fields(transduce: Run) -> None:
     assert "invalid_characters" in odd["flags"]
 
 
-def test_the_engine_is_named_with_the_reason_for_a_fallback(transduce: Run, tmp_path: Path) -> None:
-    (tmp_path / "terms.tsv").write_text("cat\tmicio\n")
+def test_the_engine_is_named_with_the_reason_for_a_fallback(transduce: Run) -> None:
     for arguments, said in (
         ((), "transduce: note: engine: ctranslate2, float32, threads: 2\n"),
         (("--precision", "int8"), "transduce: note: engine: ctranslate2, int8, threads: 2\n"),
         (("--engine", "torch"), "transduce: note: engine: torch, float32, threads: 2\n"),
         (
-            ("--glossary", tmp_path / "terms.tsv"),
+            ("--no-repeat-ngram", 3),
             "transduce: note: engine: torch, float32, threads: 2 "
-            "(CTranslate2 does not support guaranteed terms)\n",
+            "(CTranslate2 does not support n-gram blocking)\n",
         ),
     ):
         code, _, err = transduce("translate", "--threads", 2, *arguments, stdin=b"I love you\n")
         assert (code, said in err) == (0, True), err
 
 
-def test_options_that_the_chosen_engine_does_not_support_are_refused(
-    transduce: Run, tmp_path: Path
-) -> None:
-    (tmp_path / "terms.tsv").write_text("cat\tmicio\n")
+def test_options_that_the_chosen_engine_does_not_support_are_refused(transduce: Run) -> None:
     code, out, err = transduce(
-        "translate",
-        "--engine",
-        "ctranslate2",
-        "--glossary",
-        tmp_path / "terms.tsv",
-        stdin=b"I love you\n",
+        "translate", "--engine", "ctranslate2", "--no-repeat-ngram", 3, stdin=b"I love you\n"
     )
     assert (code, out) == (2, "")
     assert err == (
-        "transduce: error: CTranslate2 does not support guaranteed terms; "
+        "transduce: error: CTranslate2 does not support n-gram blocking; "
         "omit --engine and --precision to use the torch engine\n"
     )
 
@@ -184,6 +175,7 @@ def test_glossary_forbidden_words_and_protected_parts_from_the_command_line(
     transduce: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "terms.tsv").write_text("cat\tmicio\nZzyzx\n")
+    (tmp_path / "micio.txt").write_text("micio\n")
     (tmp_path / "forbidden.txt").write_text("amo\n")
     code, out, err = transduce(
         "translate",
@@ -208,8 +200,8 @@ def test_glossary_forbidden_words_and_protected_parts_from_the_command_line(
         "translate",
         "--glossary",
         tmp_path / "terms.tsv",
-        "--max-length",
-        1,
+        "--forbid",
+        tmp_path / "micio.txt",
         stdin=b"The cat sleeps\n",
     )
     assert "line 1: glossary term missing from the translation: cat" in err

@@ -11,10 +11,12 @@ from transduce.decode.engines.base import SearchInput
 from transduce.decode.hypotheses import Hypothesis
 from transduce.decode.load import load
 from transduce.decode.options import Sampling, TranslateOptions
+from transduce.decode.readings import Reading
 from transduce.decode.segmentation import Part, PreparedText, Segmenter
 from transduce.decode.translation import Translation
 from transduce.model_folder import ModelFolder
-from transduce.text.terms import Term
+from transduce.text.edits import EditedText
+from transduce.text.terms import Term, TermMatch
 
 
 def compose(
@@ -29,17 +31,27 @@ def compose(
         SearchInput(tuple(folder.source_vocabulary.encode(word)), part_number=number)
         for number, word in enumerate(words)
     ]
-    parts = [
-        Part(word, " " if word != words[-1] else "", search_input, of_part)
-        for word, search_input, of_part in zip(
-            words, inputs, terms or [()] * len(words), strict=True
-        )
-    ]
-    text = " ".join(words)
-    composer = Composer(folder, Segmenter([folder]))
+    parts = []
+    for word, search_input, of_part in zip(words, inputs, terms or [()] * len(words), strict=True):
+        matches = tuple(TermMatch(term, 0, len(word)) for term in of_part)
+        source = EditedText(word, word)
+        reading = Reading(source, search_input, terms=matches, is_constrained=True)
+        parts.append(Part(word, " " if word != words[-1] else "", (reading,)))
     found = {each: [best] for each, best in zip(inputs, hypotheses, strict=True)}
-    options = TranslateOptions(DecodeConfig(**settings))
-    return composer.compose(PreparedText(text, text, parts), found, options)
+    return compose_all(folder, parts, found, TranslateOptions(DecodeConfig(**settings)))
+
+
+def compose_all(
+    folder: ModelFolder,
+    parts: list[Part],
+    found: dict[SearchInput, list[Hypothesis]],
+    options: TranslateOptions,
+) -> Translation:
+    composer = Composer(folder, Segmenter([folder]))
+    text = "".join(part.text + part.gap for part in parts)
+    prepared = PreparedText(text, text, parts, len(parts), is_split=False)
+    composed = [composer.compose_part(part, found, options) for part in parts]
+    return composer.compose(prepared, composed, options)
 
 
 def hypothesis(folder: ModelFolder, text: str, mean: float = -0.1, **more: bool) -> Hypothesis:
@@ -93,9 +105,8 @@ def compose_one(
 ) -> Translation:
     """Compose the translation of a text of one part."""
     search_input = SearchInput(tuple(folder.source_vocabulary.encode("I")))
-    prepared = PreparedText("I", "I", [Part("I", "", search_input)])
-    composer = Composer(folder, Segmenter([folder]))
-    return composer.compose(prepared, {search_input: hypotheses}, options)
+    part = Part("I", "", (Reading(EditedText("I", "I"), search_input),))
+    return compose_all(folder, [part], {search_input: hypotheses}, options)
 
 
 def test_several_hypotheses_are_returned_if_requested_even_if_there_is_one_only(
@@ -137,6 +148,6 @@ def test_equal_parts_of_a_text_are_drawn_each_for_itself() -> None:
     hot = Sampling(temperature=5.0)
     [drawn] = translator.translate([" ".join([sentence] * n)], sampling=hot)
     [first] = translator.translate([sentence], sampling=hot)
-    assert "split" in drawn.notes
+    assert "sentences" in drawn.notes
     assert drawn.text.startswith(first.text), "the first part is drawn as a text of its own"
     assert not drawn.text.startswith(f"{first.text} {first.text}")

@@ -48,7 +48,6 @@ from transduce.model_folder import (
     save_model,
 )
 from transduce.storage import sha256
-from transduce.text.terms import Glossary
 from transduce.text.vocabulary import EOS, SPECIAL_TOKENS
 
 SOURCES = [pair.source for pair in generate("en-it", 100, seed=77, split="held-out")]
@@ -223,11 +222,6 @@ def make_options(**asked: Any) -> TranslateOptions:
             {"config": {"max_length": MAX_POSITIONS}},
             f"CTranslate2 does not support translations of {MAX_POSITIONS} tokens",
         ),
-        (
-            {"glossary": Glossary([("cat", ("gatto",))])},
-            "CTranslate2 does not support guaranteed terms",
-        ),
-        ({"protect": True}, "CTranslate2 does not support guaranteed terms"),
         ({"prefix": "Il"}, "CTranslate2 does not support forced prefixes"),
     ],
 )
@@ -436,7 +430,7 @@ def test_sentences_of_one_batch_have_limits_of_their_own(
 
 
 def result(*tokens: int) -> SimpleNamespace:
-    return SimpleNamespace(hypotheses=[list(map(str, tokens))], scores=[-1.0])
+    return SimpleNamespace(hypotheses=[list(map(str, tokens))], scores=[-1.0], attention=[])
 
 
 def test_a_result_is_cut_at_the_limit_of_its_own_sentence() -> None:

@@ -6,14 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.commands import Run
-from transduce.config import DecodeConfig
+from transduce.config import DecodeConfig, ModelConfig
 from transduce.decode.engines import registry
 from transduce.decode.engines.base import (
+    MAX_PREFIX_TOKENS,
     Engine,
     EngineSetup,
     SearchInput,
     SearchResult,
     Unsupported,
+    max_target_length,
     search_all,
 )
 from transduce.decode.engines.registry import EngineEntry
@@ -21,6 +23,7 @@ from transduce.decode.engines.torch import TorchEngine
 from transduce.decode.hypotheses import Hypothesis, add_hypothesis
 from transduce.decode.options import TranslateOptions
 from transduce.decode.translator import Translator
+from transduce.decode.words import Ids
 from transduce.errors import UsageError
 from transduce.grammar import generate
 from transduce.model_folder import BUILTIN, load_model
@@ -38,6 +41,8 @@ class CopyEngine:
         return "copy"
 
     def unsupported(self, options: TranslateOptions) -> Unsupported | None:
+        if options.attention:
+            return Unsupported("copies have no attention")
         return Unsupported("copies have no prefix") if options.prefix else None
 
     def begin(
@@ -45,6 +50,9 @@ class CopyEngine:
     ) -> Iterator[SearchResult]:
         for i, each in enumerate(inputs):
             yield i, [Hypothesis(each.ids, log_prob=0.0, score=0.0)]
+
+    def score(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[tuple[float, ...]]:
+        return [(0.0,) * (len(target) + 1) for _, target in pairs]
 
 
 @pytest.fixture
@@ -185,3 +193,23 @@ def test_both_engines_agree_and_are_not_worse_than_greedy() -> None:
         )
         assert all(text.strip() for text in texts)
         assert len(set(texts)) == len(texts)
+
+
+def longest(n_source: int, n_prefix: int, model: ModelConfig, **config: int) -> int:
+    options = TranslateOptions(DecodeConfig(**config))
+    return max_target_length(SearchInput((5,) * n_source, (6,) * n_prefix), options, model)
+
+
+def test_a_prefix_may_have_as_many_tokens_as_its_limit_and_not_one_more() -> None:
+    for limit, config in ((MAX_PREFIX_TOKENS, {}), (7, {"max_length": 7})):
+        assert longest(3, limit, ModelConfig(), **config) > limit
+        with pytest.raises(UsageError, match=f"more than the {limit} that a translation may begin"):
+            longest(3, limit + 1, ModelConfig(), **config)
+
+
+def test_learned_positions_limit_a_translation_only_where_they_end() -> None:
+    """Of a source of 3 tokens: 3 + 50, and [EOS]."""
+    assert longest(3, 0, ModelConfig()) == 54
+    for n_positions, expected in ((1000, 54), (54, 54), (53, 53)):
+        model = ModelConfig(positions="learned", max_positions=n_positions)
+        assert longest(3, 0, model) == expected

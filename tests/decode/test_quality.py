@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from tests.commands import Run
 from transduce.decode import quality
 from transduce.decode.hypotheses import Hypothesis
-from transduce.decode.quality import has_repetition, is_copy, is_too_long, is_too_short, is_unlikely
+from transduce.decode.quality import (
+    MIN_TOKEN_LOG_PROB,
+    has_gap,
+    has_repetition,
+    is_copy,
+    is_too_long,
+    is_too_short,
+    is_unlikely,
+    lacks_length,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -125,3 +134,28 @@ def test_the_documentation_lists_every_flag_and_note() -> None:
     names = [flag.name for flag in (*quality.FLAGS, *quality.NOTES)]
     assert len(set(names)) == len(names)
     assert [name for name in names if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("n_words", "n_characters", "n_tokens", "is_missing"),
+    [
+        (8, 27, 5, True),  # 40 characters and 8 tokens in the source: less than 28 and 6
+        (8, 28, 5, False),
+        (8, 27, 6, False),
+        (7, 10, 2, False),  # too short to tell
+    ],
+)
+def test_content_is_missing_if_characters_and_tokens_are_too_few(
+    n_words: int, n_characters: int, n_tokens: int, is_missing: bool
+) -> None:
+    source = " ".join(["abcd"] * n_words).ljust(40, "x")
+    ids = list(range(8))
+    target = "x" * n_characters
+    assert len(source) == 40
+    assert lacks_length(source, target, ids, ids[:n_tokens]) == is_missing
+
+
+def test_a_gap_is_a_token_that_the_model_did_not_expect() -> None:
+    assert not has_gap([])
+    assert not has_gap([-0.1, MIN_TOKEN_LOG_PROB])
+    assert has_gap([-0.1, MIN_TOKEN_LOG_PROB - 0.01, -0.1])

@@ -24,20 +24,20 @@ def limited(folder: ModelFolder, max_positions: int) -> Segmenter:
 def test_a_text_that_just_fits_is_not_split_and_one_token_more_is(
     untrained_folder: ModelFolder,
 ) -> None:
-    text = "I love you. I love you"
+    text = "I love you, I love you"
     n = len(untrained_folder.source_vocabulary.encode(text))
     [fits] = limited(untrained_folder, n + 1).prepare([text], PLAIN)
-    assert [part.text for part in fits.parts] == [text]
+    assert ([part.text for part in fits.parts], fits.is_split) == ([text], False)
     [split] = limited(untrained_folder, n).prepare([text], PLAIN)
-    assert [part.text for part in split.parts] == ["I love you.", "I love you"]
+    assert [part.text for part in split.parts] == ["I love you,", "I love you"]
+    assert (split.is_split, split.n_sentences) == (True, 1)
 
 
 def test_a_prefix_may_fill_all_positions_but_that_of_the_end(untrained_folder: ModelFolder) -> None:
     prefix = "I love you"
     n = len(untrained_folder.target_vocabulary.encode(prefix))
     [prepared] = limited(untrained_folder, n + 1).prepare(["I"], replace(PLAIN, prefix=prefix))
-    assert prepared.parts[0].search_input is not None
-    assert len(prepared.parts[0].search_input.prefix) == n
+    assert len(prepared.parts[0].readings[0].search_input.prefix) == n
     with pytest.raises(UsageError, match=f"writes at most {n - 1}"):
         limited(untrained_folder, n).prepare(["I"], replace(PLAIN, prefix=prefix))
 
@@ -46,9 +46,18 @@ def test_a_protected_word_beside_a_glossary_term_is_still_protected(
     untrained_folder: ModelFolder,
 ) -> None:
     """They touch, but share no character."""
-    options = replace(PLAIN, glossary=Glossary([("愛", ("amore",))]), protect=True)
+    options = replace(PLAIN, glossary=Glossary([("愛", ("amore",))]))
     [prepared] = Segmenter([untrained_folder]).prepare(["愛{name}"], options)
-    assert [term.source for term in prepared.parts[0].terms] == ["愛", "{name}"]
-    inside = replace(PLAIN, glossary=Glossary([("name", ("nome",))]), protect=True)
-    [prepared] = Segmenter([untrained_folder]).prepare(["{name}"], inside)
-    assert [term.source for term in prepared.parts[0].terms] == ["name"]
+    [reading] = prepared.parts[0].readings
+    assert [match.term.source for match in reading.terms] == ["愛"]
+    assert [part.text for part in reading.protected] == ["{name}"]
+    assert reading.source.text == "愛"
+
+
+def test_a_glossary_term_inside_a_protected_part_is_left_alone(
+    untrained_folder: ModelFolder,
+) -> None:
+    options = replace(PLAIN, glossary=Glossary([("name", ("nome",))]))
+    [prepared] = Segmenter([untrained_folder]).prepare(["I love {name}"], options)
+    [reading] = prepared.parts[0].readings
+    assert (reading.terms, [part.text for part in reading.protected]) == ((), ["{name}"])

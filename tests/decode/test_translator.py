@@ -430,9 +430,12 @@ def test_equal_lines_are_searched_once_but_sampled_separately(
 def test_a_line_that_is_too_long_is_split_translated_and_joined(translator: Translator) -> None:
     sentence = "Does Maria love the cat?"
     n = 1 + translator.max_source_tokens() // len(translator.source_vocabulary.encode(sentence))
-    [found] = translator.translate([f"{sentence}  " * n + "We sleep"])
-    assert found.text == "Maria ama il gatto?  " * n + "Dormiamo"
-    assert found.notes == ("split",)
+    text = f"{sentence}  " * n + "We sleep"
+    [whole] = translator.translate([text], split=False)
+    assert whole.text == "Maria ama il gatto?  " * n + "Dormiamo"
+    assert whole.notes == ("split",)
+    [found] = translator.translate([text])
+    assert (found.text, found.notes) == (whole.text, ("sentences",))
     assert found.flags == ()
 
 
@@ -510,10 +513,13 @@ def test_a_second_translator_has_all_threads_after_the_first_has_worked(
     ("asked", "message"),
     [
         (
-            {"sampling": Sampling(), "protect": True},
-            "glossary and protect need beam search; omit them, or omit sampling and alternatives",
+            {"alternatives": 2, "protect": True},
+            "alternatives cannot be combined with glossary or protect; omit one of them",
         ),
-        ({"alternatives": 2, "protect": True}, "glossary and protect need beam search"),
+        (
+            {"alternatives": 2, "glossary": Glossary([("cat", ("gatto",))])},
+            "alternatives cannot be combined with glossary or protect",
+        ),
         ({"forbid": [" "]}, "forbid contains an empty phrase"),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import Run
-from transduce.decode import segmentation
+from transduce.decode import readings, substitution
 from transduce.decode.load import load_translator
 from transduce.evaluation.metrics import MAX_TER_WORDS
 from transduce.text.terms import MAX_TRANSLATIONS, Glossary
@@ -101,7 +101,8 @@ def test_ter_of_lines_that_take_minutes_is_left_out_with_a_warning(
 
 
 def test_terms_beyond_what_a_search_can_carry_are_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segmentation, "MAX_TERM_TOKENS", 20)
+    monkeypatch.setattr(readings, "MAX_TERM_TOKENS", 20)
+    monkeypatch.setattr(substitution, "MIN_MASS", 2.0)  # nothing is substituted
     translator = load_translator(engine="torch")
     words = ["cat", "dog", "boy", "girl", "book", "house"]
     glossary = Glossary((word, (f"{word}x{word}z",)) for word in words)

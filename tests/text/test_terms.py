@@ -1,4 +1,4 @@
-"""Phrases in texts: glossaries, protected parts, and what counts as a word."""
+"""Phrases in texts: glossaries, and what counts as a word."""
 
 import re
 from itertools import pairwise
@@ -13,7 +13,6 @@ from transduce.text.terms import (
     PHRASE_WORD,
     Glossary,
     contains_phrase,
-    find_protected,
     is_word_character,
     read_glossary,
     read_phrases,
@@ -142,60 +141,6 @@ def test_phrases_are_read_one_per_line_and_an_empty_list_is_an_error(tmp_path: P
     path.write_text("# only this\n")
     with pytest.raises(DataError, match=r"forbidden\.txt has no phrase; expected one per line"):
         read_phrases(path)
-
-
-@pytest.mark.parametrize(
-    "token",
-    [
-        "7",
-        "1,234.56",
-        "-3",
-        "12:30",
-        "2026-08-01",
-        "https://example.org/a?b=c#d",
-        "http://example.org/(x)/y",
-        "www.example.org",
-        "maria.rossi+it@example.co.uk",
-        "{name}",
-        "${name}",
-        "{}",
-        "%s",
-        "%d",
-        "%-5.2f",
-        "%(name)s",
-        "%1$s",
-        "{{name}}",
-        "1.5kg",
-        "12:30pm",
-        "50%",
-        "$5",
-        "COVID-19",
-        "https://it.wikipedia.org/wiki/Gatto_(animale)",
-    ],
-)
-def test_protected_parts_are_found_whole_at_any_place(token: str) -> None:
-    for text in (
-        token,
-        f"I see {token}",
-        f"I see {token}, and you",
-        f"Is it {token}?",
-        f"({token})",
-    ):
-        assert [text[start:end] for _, start, end in find_protected(text)] == [token]
-
-
-@pytest.mark.parametrize("text", ["I love you", "a@b", "{not a name}", "% of"])
-def test_words_are_not_protected(text: str) -> None:
-    assert list(find_protected(text)) == []
-
-
-@given(st.text(alphabet="aZ09.,:/-@%(){}$ \nè", max_size=60))
-def test_protected_parts_are_in_order_and_hold_the_text_they_cover(text: str) -> None:
-    end_before = 0
-    for term, start, end in find_protected(text):
-        assert end_before <= start < end
-        assert term.targets == (term.source,) == (text[start:end],)
-        end_before = end
 
 
 def test_letters_digits_and_partial_characters_are_word_characters() -> None:

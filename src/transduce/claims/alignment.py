@@ -3,7 +3,7 @@
 from transduce.claims.claim import Result, bars, conclude, judge
 from transduce.claims.lab import Lab, grammar_pairs, mean, record_each
 from transduce.data.batch import encode_pairs
-from transduce.decode.alignment import alignment_layer, word_indices
+from transduce.decode.alignment import word_indices
 
 GOOD = 0.8  # share of words that a head must align correctly
 BETTER = 0.1  # and by how much more than a guess by position
@@ -38,7 +38,7 @@ def run(lab: Lab, *, shift: int = 0, n_sentences: int = 150) -> Result:
                     )
     marks = {name: mean([float(hit) for hit in found]) for name, found in hits.items()}
     control = marks.pop("the same position (control)")
-    aligns = f"layer {alignment_layer(translator.model.config.n_layers) + 1}, heads averaged"
+    aligns = f"layer {translator.model.config.alignment_layer + 1}, heads averaged"
     chosen = marks[aligns]
     best = max(marks, key=marks.__getitem__)
     enough = max(GOOD, control + BETTER)

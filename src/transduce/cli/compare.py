@@ -10,7 +10,7 @@ from rich.text import Text
 from typer import Option
 
 from transduce.cli.arguments import FileOption, JsonOutput, ReferenceFiles, Tokenizer
-from transduce.cli.output import check_outputs, log, stderr_console, warn, write_page
+from transduce.cli.output import check_outputs, log, note, stderr_console, warn, write_page
 from transduce.errors import UsageError
 from transduce.text.printable import printable
 
@@ -49,7 +49,7 @@ def compare(
     """Compare systems on one test set, with significance tests.
 
     Prints the scores of each system, and whether it differs significantly from the first one by
-    two paired tests.
+    two paired tests. A model translates each line of --source as one segment.
 
     \b
     Example:
@@ -78,6 +78,7 @@ def compare(
             rare=rare,
             tokenize=tokenize,
             warn=warn,
+            note=note,
             progress=lambda message: status.update(Text(message)),
         )
     if html is not None:

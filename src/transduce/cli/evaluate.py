@@ -15,7 +15,7 @@ from transduce.cli.arguments import (
     ReferenceFiles,
     Tokenizer,
 )
-from transduce.cli.output import warn
+from transduce.cli.output import note, warn
 from transduce.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ def evaluate(
 ) -> None:
     """Score translations against references: BLEU, chrF, TER and exact match.
 
-    Each score is printed with its sacreBLEU signature. With --source, the model translates first
-    and its loss on the references is printed too. With --text, a language model is scored by its
-    loss on a text.
+    Each score is printed with its sacreBLEU signature. With --source, the model first translates
+    each line as one segment, and its loss on the references is printed too. With --text, a
+    language model is scored by its loss on a text.
 
     \b
     Examples:
@@ -76,7 +76,9 @@ def evaluate(
         rows = evaluate_hypotheses(hypothesis, reference, tokenize=tokenize, warn=warn)
     elif source is not None:
         search = SearchOptions(beam, alpha, length_penalty)
-        rows = evaluate_model(model, source, reference, tokenize=tokenize, search=search, warn=warn)
+        rows = evaluate_model(
+            model, source, reference, tokenize=tokenize, search=search, warn=warn, note=note
+        )
     for score, settings in rows:
         _print_score(score, settings, as_json=as_json)
 

@@ -31,7 +31,8 @@ def score(
 ) -> None:
     """Score given translations with a model, one number per line; higher is better.
 
-    The scores are those that `transduce translate` gives to its own translations.
+    Each line is one segment, whatever it contains. The scores are those that `transduce translate`
+    gives to its own translations.
 
     \b
     Example:

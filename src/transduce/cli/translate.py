@@ -77,16 +77,24 @@ def translate(
     glossary: Annotated[
         Path | None,
         FileOption(
-            help="Required terms, one per line: phrase TAB translation [TAB alternative]. "
-            "A phrase alone is copied unchanged."
+            help="Required terms, one per line: phrase TAB translation [TAB alternative], or a "
+            ".csv file. A phrase alone is copied unchanged."
         ),
     ] = None,
     protect: Annotated[
         bool,
         Option(
             "--protect",
-            help="Copy numbers, web and mail addresses, {placeholders} and %s unchanged.",
+            help="Copy words with digits unchanged too; links and placeholders always are.",
         ),
+    ] = False,
+    no_split: Annotated[
+        bool,
+        Option("--no-split", help="Each line is one segment: do not split it into sentences."),
+    ] = False,
+    check: Annotated[
+        bool,
+        Option("--check", help="Score each translation again, to find where content is missing."),
     ] = False,
     forbid: Annotated[
         Path | None, FileOption(help="Words that are never written, one per line.")
@@ -131,8 +139,9 @@ def translate(
 ) -> None:
     """Translate standard input line by line: one line out for each line in.
 
-    A blank line stays blank. A line that is too long is split, translated and joined. Doubtful
-    translations are flagged on stderr and in --report; docs/translating.md explains the flags.
+    A line of several sentences is translated sentence by sentence. Links, placeholders, emojis
+    and code are kept. A blank line stays blank. Doubtful translations are flagged on stderr and in
+    --report; docs/translating.md explains the flags.
 
     \b
     Examples:
@@ -169,6 +178,8 @@ def translate(
         prefix=prefix,
         glossary=read_glossary(glossary) if glossary is not None else None,
         protect=protect,
+        check=check,
+        split=not no_split,
     )
     if as_json:
         stdout_format = FORMATS["json"]
@@ -205,15 +216,20 @@ def translate_stdin(
     chosen, reason = translator.engine(options)
     note(f"engine: {chosen}" if reason is None else f"engine: {chosen} ({reason})")
     options = replace(options, details=any(form.needs_details for form, _ in outputs))
+    has_matched = options.glossary is None
     for translations in translate_stream(translator, options, LineReader(sys.stdin.buffer, warn)):
         first = counts.n_lines + 1
         for translation in translations:
             counts.add(translation)
+            if not has_matched and options.glossary is not None:
+                has_matched = next(options.glossary.find(translation.source), None) is not None
         for form, file in outputs:
             for number, translation in enumerate(translations, start=first):
                 file.writelines(f"{line}\n" for line in form.lines(number, translation))
             file.flush()
         counts.show_progress()
+    if not has_matched:
+        warn("no entry of the glossary is in any line; check its language and spelling")
 
 
 class QualityCounts:

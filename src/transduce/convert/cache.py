@@ -26,7 +26,7 @@ from transduce.storage import open_regular, read_json, remove, sha256, to_json
 
 PARITY = "parity.json"  # the record of the conversion: its source, its files, the parity check
 WORKSPACE = re.compile(r"[0-9a-f]{32}\..+")  # the name of a folder that is being converted into
-FORMAT = 3  # of a converted folder; part of its name
+FORMAT = 4  # of a converted folder; part of its name
 MAX_DIFFERENCE = 1e-3  # between the log-probabilities of a token, in nats
 
 
@@ -52,8 +52,8 @@ def find_converted(folder: ModelFolder, log: Log) -> Path:
     assert folder.fingerprint is not None, "a model from a folder"
     cached = cache_folder(folder.fingerprint)
     try:
-        _make_private_folders(cached.parent)
-        if problem := _find_other_writers(cached.parent):
+        make_private_folders(cached.parent)
+        if problem := find_other_writers(cached.parent):
             log(f"{problem}; the model is converted for this run only")
             return _convert_for_this_run(folder)
         if os.path.lexists(cached) and _find_damage(cached, folder.fingerprint) is None:
@@ -124,7 +124,7 @@ def _lock(folder: Path, log: Log) -> Iterator[None]:
         os.close(handle)
 
 
-def _make_private_folders(folder: Path) -> None:
+def make_private_folders(folder: Path) -> None:
     """Create a folder and those above it, if they are missing, for this user alone."""
     for each in reversed((folder, *folder.parents)):
         if not each.exists():
@@ -133,7 +133,7 @@ def _make_private_folders(folder: Path) -> None:
         raise NotADirectoryError(0, "Not a directory")
 
 
-def _find_other_writers(path: Path) -> str | None:
+def find_other_writers(path: Path) -> str | None:
     """Return why another user could change what is at a path, or None.
 
     Whoever can write to a folder above it can replace it, unless that folder is sticky, like /tmp.
@@ -153,7 +153,7 @@ def _find_damage(cached: Path, fingerprint: str) -> str | None:
     """Return why a converted model cannot be used, or None."""
     try:
         for path in (cached, *cached.iterdir()):
-            if problem := _find_other_writers(path):
+            if problem := find_other_writers(path):
                 return problem
         record = read_json(cached / PARITY, "converted model")
         if record.get("fingerprint") != fingerprint:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # Rows of the position table. CTranslate2 can compute sinusoids itself, but arranged differently.
 MAX_POSITIONS = 2048
+ALL_HEADS = 0  # whose attention is averaged
 # Parity check: random pairs that are scored by both programs, and their maximum length in tokens.
 N_PARITY_PAIRS = 8
 MAX_PARITY_LENGTH = 24
@@ -48,7 +49,11 @@ def convert(model: "Transformer", folder: Path) -> None:
         raise ModelError(f"CTranslate2 cannot represent this model: {reason}")
 
     spec = TransformerSpec.from_config(
-        config.n_layers, config.n_heads, pre_norm=config.norm == "pre"
+        config.n_layers,
+        config.n_heads,
+        pre_norm=config.norm == "pre",
+        alignment_layer=config.alignment_layer,
+        alignment_heads=ALL_HEADS,
     )
     _fill_embedding(spec.encoder, spec.encoder.embeddings[0], model.source_embedding)
     _fill_embedding(spec.decoder, spec.decoder.embeddings, model.target_embedding)

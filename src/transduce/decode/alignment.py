@@ -1,21 +1,26 @@
-"""Word alignment from cross-attention: which source words a target word came from."""
+"""Word alignment from cross-attention: which source words a target word came from.
+
+Independent of torch, like the engines that return attention without it.
+"""
 
 from collections.abc import Sequence
 
-import torch
+import numpy as np
 from jaxtyping import Float
-from torch import Tensor
 
+from transduce.text.terms import PHRASE_WORD
 from transduce.text.vocabulary import Vocabulary
 
 # Share of a target word's attention that links it to a source word without any other link.
 MIN_SHARE = 0.05
 
+Attention = Float[np.ndarray, "target source"]  # of the tokens of a pair
 Link = tuple[int, int]  # index of the source word, index of the target word, as in `str.split`
+Span = tuple[int, int]  # where something begins and ends in a text
 
 
 def align(
-    attention: Float[Tensor, "target source"],
+    attention: Attention,
     source: Sequence[int],
     target: Sequence[int],
     vocabularies: tuple[Vocabulary, Vocabulary],
@@ -34,29 +39,46 @@ def align(
 
 
 def link_words(
-    attention: Float[Tensor, "target source"],
-    source_words: Sequence[int],
-    target_words: Sequence[int],
+    attention: Attention, source_words: Sequence[int], target_words: Sequence[int]
 ) -> list[Link]:
     """Return the links of `align`, given the index of the word that each token belongs to."""
     if not source_words or not target_words:
         return []
-    n_source, n_target = source_words[-1] + 1, target_words[-1] + 1
-    of_tokens = attention[: len(target_words), : len(source_words)].float()
-    by_source_word = torch.zeros(len(target_words), n_source).index_add_(
-        1, torch.tensor(source_words), of_tokens
-    )
-    weights = torch.zeros(n_target, n_source)
-    weights.index_add_(0, torch.tensor(target_words), by_source_word)
-    weights = weights / weights.sum(dim=1, keepdim=True).clamp(min=1e-9)  # target word, source word
+    of_tokens = attention[: len(target_words), : len(source_words)]
+    source_share = np.eye(source_words[-1] + 1, dtype=np.float32)[list(source_words)]
+    target_share = np.eye(target_words[-1] + 1, dtype=np.float32)[list(target_words)]
+    weights = _normalize_rows(target_share.T @ of_tokens @ source_share)
 
-    links = {(int(i), j) for j, i in enumerate(weights.argmax(dim=1))}
+    links = {(int(i), j) for j, i in enumerate(weights.argmax(axis=1))}
     linked = {i for i, _ in links}
-    best = weights.max(dim=0)
-    for i in range(n_source):
-        if i not in linked and best.values[i] > MIN_SHARE:
-            links.add((i, int(best.indices[i])))
+    best, where = weights.max(axis=0), weights.argmax(axis=0)
+    for i in range(weights.shape[1]):
+        if i not in linked and best[i] > MIN_SHARE:
+            links.add((i, int(where[i])))
     return sorted(links)
+
+
+def find_units(text: str) -> list[Span]:
+    """Return where the words and punctuation marks of a text are."""
+    return [match.span() for match in PHRASE_WORD.finditer(text)]
+
+
+def unit_weights(
+    attention: Attention,
+    source_tokens: Sequence[Span],
+    target_tokens: Sequence[Span],
+    source_units: Sequence[Span],
+    target_units: Sequence[Span],
+) -> Float[np.ndarray, "target_unit source_unit"]:
+    """Return how much of the attention of each target unit went to each source unit.
+
+    The spans of tokens and units are in the same texts. Each row sums to 1, or is zero if the
+    target unit attended to no source unit.
+    """
+    of_tokens = attention[: len(target_tokens), : len(source_tokens)]
+    from_tokens = _membership(source_tokens, source_units)
+    to_tokens = _membership(target_tokens, target_units)
+    return _normalize_rows(to_tokens.T @ of_tokens @ from_tokens)
 
 
 def word_indices(ids: Sequence[int], vocabulary: Vocabulary) -> list[int]:
@@ -78,10 +100,22 @@ def pharaoh(links: Sequence[Link]) -> str:
     return " ".join(f"{i}-{j}" for i, j in links)
 
 
-def alignment_layer(n_layers: int) -> int:
-    """Return the index of the decoder layer whose cross-attention aligns words best.
+def _membership(tokens: Sequence[Span], units: Sequence[Span]) -> Float[np.ndarray, "token unit"]:
+    """Return the share of each token's characters that is in each unit."""
+    shares = np.zeros((len(tokens), len(units)), dtype=np.float32)
+    first = 0  # units that end before the token are passed over
+    for row, (start, end) in enumerate(tokens):
+        while first < len(units) and units[first][1] <= start:
+            first += 1
+        for column in range(first, len(units)):
+            overlap = min(end, units[column][1]) - max(start, units[column][0])
+            if overlap <= 0:
+                break
+            shares[row, column] = overlap
+    return _normalize_rows(shares)
 
-    That is the last but one, or the last of up to three layers. Garg et al. 2019 found the last
-    but one of six; of the two layers of the built-in model it is the last (docs/decisions.md).
-    """
-    return n_layers - 2 if n_layers > 3 else n_layers - 1
+
+def _normalize_rows(weights: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row column"]:
+    total: np.ndarray = weights.sum(axis=1, keepdims=True)
+    normalized: np.ndarray = weights / np.maximum(total, 1e-9)
+    return normalized

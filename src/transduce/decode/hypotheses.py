@@ -6,9 +6,10 @@ than MIN_CERTAINTY a token, greedy search is run too, and its hypothesis is rank
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from transduce.config import DecodeConfig
+from transduce.decode.alignment import Attention
 
 ENDS_PER_BEAM = 2
 MIN_CERTAINTY = -0.5  # mean log-probability of a token
@@ -30,6 +31,9 @@ class Hypothesis:
     log_prob: float  # sum over all tokens, [EOS] included
     score: float  # log_prob after the length penalty: hypotheses are ranked by it
     truncated: bool = False  # ended by the maximum length, not by the model's own [EOS]
+    # Cross-attention of the alignment layer, a row for each id and a column for each source token,
+    # [EOS] last; only if it was requested.
+    attention: Attention | None = field(default=None, compare=False)
 
 
 def ends_needed(width: int) -> int:

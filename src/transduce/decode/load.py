@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from transduce.decode.options import EngineName, Precision
 from transduce.decode.translator import Translator
-from transduce.log import Log
+from transduce.log import Log, silent
 from transduce.model_folder import BUILTIN, open_model
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def load_translator(
     engine: EngineName,
     precision: Precision = "float32",
     n_threads: int | None = None,
-    log: Log = lambda message: None,
+    log: Log = silent,
 ) -> Translator:
     """Load a translator; several paths are an ensemble, None is the built-in model.
 

@@ -44,8 +44,14 @@ class TranslateOptions:
     forbid: tuple[str, ...] = ()  # phrases that a translation must not contain
     prefix: str | tuple[str, ...] = ""  # how translations begin: one for all, or one for each
     glossary: Glossary | None = None  # terms that a translation must contain
-    protect: bool = False  # numbers, addresses and placeholders must be kept
+    protect: bool = False  # words with digits are copied; links, placeholders and code always are
     details: bool = False  # return tokens, their scores, and the word alignment
+    check: bool = False  # score each translation again, to find where content is missing
+    split: bool = True  # translate each sentence of a text by itself
+    # Translate the text as it is, as one sentence: nothing is split unless it is too long, nothing
+    # is protected, no capitals are changed. For scores that compare with those of others.
+    plain: bool = False
+    attention: bool = False  # for engines: return the attention of each hypothesis
 
     def __post_init__(self) -> None:
         max_n_best = self.config.beam if self.sampling is None else 1
@@ -60,10 +66,9 @@ class TranslateOptions:
             )
         if self.no_repeat < 0:
             raise UsageError(f"no_repeat is {self.no_repeat}; expected 0 or more")
-        if self.has_terms and (self.sampling is not None or self.alternatives):
+        if self.alternatives and (self.glossary is not None or self.protect):
             raise UsageError(
-                "glossary and protect need beam search; "
-                "omit them, or omit sampling and alternatives"
+                "alternatives cannot be combined with glossary or protect; omit one of them"
             )
         if not all(phrase.strip() for phrase in self.forbid):
             raise UsageError("forbid contains an empty phrase; remove it")
@@ -78,8 +83,3 @@ class TranslateOptions:
         if self.alternatives:
             return self.alternatives
         return 1 if self.sampling is not None else self.config.beam
-
-    @property
-    def has_terms(self) -> bool:
-        """Whether search inputs may have required terms."""
-        return self.glossary is not None or self.protect

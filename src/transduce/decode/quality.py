@@ -15,10 +15,19 @@ from transduce.text.normalize import CONTROL_CHARACTERS
 from transduce.text.printable import list_words
 from transduce.text.terms import PHRASE_WORD
 
+CONTENT_MISSING = "content_missing"
+
 MIN_LOG_PROB = math.log(0.2)  # mean per token; a translation below is a guess
 # A side is too long if it has more than MAX_RATIO times the tokens of the other plus EXTRA.
 MAX_RATIO = 3
 EXTRA = 10
+# Content is missing if a sentence of MIN_CHECKED words has a translation with less than this share
+# of its characters and tokens. Measured on Multi30k and Tatoeba (docs/translating.md).
+MIN_CHECKED = 8
+MIN_CHARACTERS_SHARE = 0.7
+MIN_TOKENS_SHARE = 0.75
+# Or if a token of a given translation is less likely than this: the model expected something else.
+MIN_TOKEN_LOG_PROB = -5.0
 # A repetition is a run of up to MAX_PERIOD tokens, at least MIN_TIMES in a row and MIN_TOKENS long.
 MAX_PERIOD = 12
 MIN_TIMES = 4
@@ -37,10 +46,17 @@ class Evidence:
     target_ids: Sequence[int]
     hypotheses: Sequence[Hypothesis]  # the best one of each searched part
     n_parts: int  # 0: blank, 1: translated as a whole
-    has_copied_part: bool  # a part could not be searched and was copied
+    n_sentences: int
+    is_split: bool  # a sentence was too long and was split
+    is_translated: bool  # a part was searched, not copied
+    has_copied_part: bool  # a part was too long to be searched and was copied
+    is_recased: bool  # capitals were taken away and put back
+    is_complete: bool  # links and other protected parts are all there, once and in order
+    has_numbers: bool  # the numbers are those of the source
     unseen: tuple[str, ...]  # words of the source that were not in the training text
     unknown: tuple[str, ...]  # characters of the source that the vocabulary lacks
     missing: tuple[str, ...]  # terms that the translation should contain but does not
+    lacks_content: bool  # a sentence is not translated as a whole
 
 
 Check = Callable[[Evidence], bool]
@@ -96,7 +112,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag(
         name="copied",
         message="the source was copied, not translated",
-        check=lambda evidence: is_copy(evidence.cleaned, evidence.text),
+        check=lambda evidence: evidence.is_translated and is_copy(evidence.cleaned, evidence.text),
     ),
     Flag(
         name="too_short",
@@ -109,9 +125,24 @@ FLAGS: tuple[Flag, ...] = (
         check=lambda evidence: is_too_long(evidence.source_ids, evidence.target_ids),
     ),
     Flag(
+        name=CONTENT_MISSING,
+        message="a part of the source may be missing from the translation",
+        check=lambda evidence: evidence.lacks_content,
+    ),
+    Flag(
         name="low_confidence",
         message="the model gave the translation a low probability",
         check=lambda evidence: any(map(is_unlikely, evidence.hypotheses)),
+    ),
+    Flag(
+        name="placeholder_missing",
+        message="a link, placeholder or other protected part is missing, doubled or out of order",
+        check=lambda evidence: not evidence.is_complete,
+    ),
+    Flag(
+        name="numbers_changed",
+        message="the numbers are not those of the source",
+        check=lambda evidence: not evidence.has_numbers,
     ),
     Flag(
         name="missing_term",
@@ -131,8 +162,27 @@ NOTES: tuple[Flag, ...] = (
     Flag(
         name="split",
         message="longer than the model can read; translated in parts",
-        check=lambda evidence: evidence.n_parts > 1,
+        check=lambda evidence: evidence.is_split,
         is_shown=False,
+    ),
+    Flag(
+        name="sentences",
+        message="several sentences, translated one by one",
+        check=lambda evidence: evidence.n_sentences > 1,
+        is_shown=False,
+    ),
+    Flag(
+        name="nothing_to_translate",
+        message="only numbers, links or symbols: copied",
+        check=lambda evidence: (
+            evidence.n_sentences > 0 and not evidence.is_translated and not evidence.has_copied_part
+        ),
+        is_shown=False,
+    ),
+    Flag(
+        name="recased",
+        message="capitals that the model hardly knows: translated without, then put back",
+        check=lambda evidence: evidence.is_recased,
     ),
     Flag(
         name="control_characters",
@@ -195,6 +245,23 @@ def is_too_short(source: Sequence[int], target: Sequence[int]) -> bool:
 def is_too_long(source: Sequence[int], target: Sequence[int]) -> bool:
     """Return whether the target has far more tokens than the source."""
     return _is_far_longer(target, source)
+
+
+def lacks_length(
+    source: str, target: str, source_ids: Sequence[int], target_ids: Sequence[int]
+) -> bool:
+    """Return whether a sentence has a translation that is too short to be all of it."""
+    has_few_tokens = len(target_ids) < MIN_TOKENS_SHARE * len(source_ids)
+    is_short = has_few_tokens and len(target) < MIN_CHARACTERS_SHARE * len(source)
+    return is_short and len(PHRASE_WORD.findall(source)) >= MIN_CHECKED
+
+
+def has_gap(log_probs: Sequence[float]) -> bool:
+    """Return whether a translation leaves something out, by the log-probabilities of its tokens.
+
+    After a gap the model expects what is missing, so the next token is very unlikely.
+    """
+    return min(log_probs, default=0.0) < MIN_TOKEN_LOG_PROB
 
 
 def has_repetition(ids: Sequence[int]) -> bool:

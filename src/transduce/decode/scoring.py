@@ -11,7 +11,7 @@ from torch import Tensor
 
 from transduce.data.batch import Batch, collate, encode_example
 from transduce.data.budget import cut_batches
-from transduce.decode.alignment import alignment_layer
+from transduce.decode.alignment import Attention
 from transduce.decode.hypotheses import NAN_SCORES
 from transduce.errors import ModelError
 from transduce.model import Transformer
@@ -27,7 +27,7 @@ class ScoredTarget:
     """The scores of one pair of source and target."""
 
     log_probs: tuple[float, ...]  # of each target token, [EOS] last
-    attention: Float[Tensor, "target source"] | None = None  # [EOS] is last on both sides
+    attention: Attention | None = None  # [EOS] is last on both sides
 
 
 class AttentionRecorder:
@@ -40,7 +40,7 @@ class AttentionRecorder:
     def __init__(self, model: Transformer) -> None:
         self.model = shared_copy(model)
         self._of_thread = threading.local()
-        layer = self.model.decoder.layers[alignment_layer(model.config.n_layers)]
+        layer = self.model.decoder.layers[model.config.alignment_layer]
         assert isinstance(layer, DecoderLayer), "a Decoder has only DecoderLayers"
         assert layer.cross_attention is not None, "a Transformer has cross-attention"
         layer.cross_attention.attend = self._attend
@@ -86,7 +86,7 @@ def score_targets(
         log_probs = _target_log_probs(scoring_models, batch)
         if log_probs.isnan().any():
             raise ModelError(NAN_SCORES)
-        attention = recorder.attention if recorder is not None else None
+        attention = recorder.attention.float().cpu().numpy() if recorder is not None else None
         for row, i in enumerate(indices):
             n_target, n_source = len(targets[i]) + 1, len(sources[i]) + 1
             of_pair = attention[row, :n_target, :n_source] if attention is not None else None

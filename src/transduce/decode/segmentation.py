@@ -1,35 +1,37 @@
-"""Prepare texts for the search: clean them, split those that are too long, and find their terms."""
+"""Prepare texts for the search: clean them, split them into sentences, and say what is read.
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+    text -> sentences -> readings of each sentence -> tokens
+
+A sentence that is too long for the model is split further. Most texts are one sentence with one
+reading: the sentence itself.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from transduce.decode.engines.base import SearchInput
+from transduce.decode.copying import Masks
 from transduce.decode.options import TranslateOptions
-from transduce.decode.words import RequiredTerm, Words
+from transduce.decode.readings import Reader, Reading
 from transduce.errors import UsageError
 from transduce.model_folder import ModelFolder
-from transduce.text.normalize import LONE_SURROGATE, normalize
+from transduce.text.normalize import clean
+from transduce.text.protected import find_protected
 from transduce.text.segments import Segment, in_blocks, split_text
-from transduce.text.terms import Term, TermMatch, contains_phrase, find_protected
+from transduce.text.sentences import known_language, split_sentences
 
 MAX_TOKENS = 512  # of one source; a longer run without a space is copied, not translated
 MAX_PIECE_LENGTH = 16  # characters, SentencePiece's default
-# Tokens of the terms that are required of one part, together. The time of a search grows with the
-# square: 512 tokens take about two seconds of one core. A term beyond them is only looked for in
-# the translation, and is flagged if it is missing.
-MAX_TERM_TOKENS = 512
 MAX_CHARACTERS = MAX_PIECE_LENGTH * (MAX_TOKENS + 1)  # a longer text has too many tokens
 UNLIMITED_POSITIONS = 1 << 20
 
 
 class Part(NamedTuple):
-    """A text, or a part of a text that was too long."""
+    """A sentence of a text, or a part of one that was too long."""
 
     text: str
     gap: str  # the space after it
-    search_input: SearchInput | None  # None: the part cannot be searched and is copied
-    terms: tuple[Term, ...] = ()  # that its translation must contain
+    readings: tuple[Reading, ...]  # what the model may read instead; none: the part is copied
+    is_unreadable: bool = False  # copied because it is too long for the model
 
 
 class PreparedText(NamedTuple):
@@ -38,15 +40,21 @@ class PreparedText(NamedTuple):
     source: str  # as given
     cleaned: str  # as the model reads it
     parts: list[Part]  # none if the text is blank
+    n_sentences: int
+    is_split: bool  # a sentence was too long and was split
 
 
 class Segmenter:
-    """Turns texts into parts that all models of an ensemble can read."""
+    """Turns texts into parts that all models of an ensemble can read.
 
-    def __init__(self, folders: Sequence[ModelFolder]) -> None:
+    `masks` returns the words that the model copies reliably; it is called when they are needed.
+    """
+
+    def __init__(self, folders: Sequence[ModelFolder], masks: Callable[[], Masks] = Masks) -> None:
         self._folder = folders[0]
         self._source_vocabulary = self._folder.source_vocabulary
-        self._target_vocabulary = self._folder.target_vocabulary
+        languages = self._folder.config.text.languages
+        self.language = known_language(languages[0] if languages else None)
         self.max_positions = min(
             (
                 folder.config.model.max_positions
@@ -56,11 +64,11 @@ class Segmenter:
             default=UNLIMITED_POSITIONS,
         )
         self.max_tokens = min(MAX_TOKENS, self.max_positions - 1)  # the model can read
+        self.reader = Reader(self._folder, self.max_tokens, self.max_positions, masks)
 
     def clean(self, text: str) -> str:
         """Return a text as the model reads it: normalized, with U+FFFD for lone surrogates."""
-        normalized = normalize(text, self._folder.config.text.normalization)
-        return LONE_SURROGATE.sub("\ufffd", normalized)
+        return clean(text, self._folder.config.text.normalization)
 
     def max_source_tokens(self) -> int:
         """Return how many tokens a source may have before it is split.
@@ -82,94 +90,47 @@ class Segmenter:
                 f"{len(prefixes)} prefixes for {len(texts)} texts; expected one for each text, "
                 "or one for all"
             )
-        max_tokens = self.max_source_tokens()
         cleaned = [self.clean(text) for text in texts]
+        sentences = [self._sentences(text, options) for text in cleaned]
+        flat = [segment for segments in sentences for segment in segments]
+        encoded = iter(self._encode([segment.text for segment in flat]))
         prepared = []
-        for number, (text, clean, ids, prefix) in enumerate(
-            zip(texts, cleaned, self._encode(cleaned), prefixes, strict=True)
+        for number, (text, of_text, segments, prefix) in enumerate(
+            zip(texts, cleaned, sentences, prefixes, strict=True)
         ):
-            parts: list[Part] = []
-            for segment, segment_ids in self._split(clean, ids, max_tokens):
-                begin = prefix if not parts else ""
-                parts.append(
-                    self._make_part(segment, segment_ids, begin, number, len(parts), options)
-                )
-            prepared.append(PreparedText(text, clean, parts))
+            maker = _PartMaker(self, options, number, prefix)
+            for segment in segments:
+                maker.add(segment, next(encoded))
+            n_sentences = sum(bool(segment.text) for segment in segments)
+            prepared.append(PreparedText(text, of_text, maker.parts, n_sentences, maker.is_split))
         return prepared
 
-    def _split(
-        self, text: str, ids: list[int], max_tokens: int
-    ) -> Iterator[tuple[Segment, list[int]]]:
-        """Yield the text, or its segments if it is too long, each with its tokens."""
-        if not text.strip():
-            return
-        if 0 < len(ids) <= max_tokens:
-            yield Segment(text, ""), ids
-            return
-        segments = split_text(text, max_tokens, self._count_tokens)
+    def _sentences(self, text: str, options: TranslateOptions) -> list[Segment]:
+        """Return the sentences of a text; no sentence ends inside a protected part."""
+        if options.plain or not options.split:
+            return [Segment(text, "")] if text.strip() else []
+        segments = split_sentences(text, self.language)
+        if len(segments) < 2:
+            return segments
+        inside = [range(part.start + 1, part.end) for part in find_protected(text)]
+        if not inside:
+            return segments
+        joined: list[Segment] = []
+        offset = 0
+        for segment in segments:
+            if joined and any(offset in part for part in inside):
+                last = joined.pop()
+                segment = Segment(last.text + last.gap + segment.text, segment.gap)
+                offset -= len(last.text) + len(last.gap)
+            joined.append(segment)
+            offset += len(segment.text) + len(segment.gap)
+        return joined
+
+    def split_long(self, text: str) -> Iterator[tuple[Segment, list[int]]]:
+        """Yield the segments of a text that is too long, each with its tokens."""
+        segments = split_text(text, self.max_source_tokens(), self._count_tokens)
         for block in in_blocks(segments):
             yield from zip(block, self._encode([each.text for each in block]), strict=True)
-
-    def _make_part(
-        self,
-        segment: Segment,
-        ids: list[int],
-        prefix: str,
-        text_number: int,
-        part_number: int,
-        options: TranslateOptions,
-    ) -> Part:
-        if not 0 < len(ids) <= self.max_tokens:
-            return Part(segment.text, segment.gap, search_input=None)
-        found = _find_terms(segment.text, options)
-        search_input = SearchInput(
-            tuple(ids), self._encode_prefix(prefix), self._require(segment.text, found, options)
-        )
-        if options.sampling is not None:  # otherwise equal inputs are one search
-            search_input = search_input._replace(text_number=text_number, part_number=part_number)
-        return Part(segment.text, segment.gap, search_input, tuple(each.term for each in found))
-
-    def _encode_prefix(self, prefix: str) -> tuple[int, ...]:
-        if not prefix.strip():
-            return ()
-        ids = self._target_vocabulary.encode(self.clean(prefix))
-        if len(ids) >= self.max_positions:
-            raise UsageError(
-                f"the prefix has {len(ids)} tokens, but this model writes at most "
-                f"{self.max_positions - 1}; shorten it"
-            )
-        return tuple(ids)
-
-    def _require(
-        self, text: str, found: Sequence[TermMatch], options: TranslateOptions
-    ) -> tuple[RequiredTerm, ...]:
-        """Return the terms to search for, at most MAX_TERM_TOKENS long together.
-
-        Forms that contain a forbidden phrase are left out.
-        """
-        required: list[RequiredTerm] = []
-        n_tokens = 0
-        for term, start, end in found:
-            forms = [
-                self.clean(target).strip()
-                for target in term.targets
-                if not any(contains_phrase(target, phrase) for phrase in options.forbid)
-            ]
-            phrases = [form for form in forms if form]
-            if phrases:
-                before, until = self._source_vocabulary.encode_batch(
-                    [text[:start].rstrip(), text[:end]]
-                )
-                found_term = self._words.require(phrases, len(before), len(until), term.is_verbatim)
-                n_tokens += max(map(len, found_term.spellings))
-                if n_tokens > MAX_TERM_TOKENS:
-                    break
-                required.append(found_term)
-        return tuple(required)
-
-    @cached_property
-    def _words(self) -> Words:
-        return Words(self._target_vocabulary)
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of each text; none for a text that has too many in any case."""
@@ -182,13 +143,42 @@ class Segmenter:
         return [len(ids) or len(text) for ids, text in zip(self._encode(texts), texts, strict=True)]
 
 
-def _find_terms(text: str, options: TranslateOptions) -> list[TermMatch]:
-    """Return the glossary terms of a text, then the protected words outside of them."""
-    found = list(options.glossary.find(text)) if options.glossary is not None else []
-    if not options.protect:
-        return found
-    return found + [each for each in find_protected(text) if not _overlaps(each, found)]
+class _PartMaker:
+    """Makes the parts of one text."""
 
+    def __init__(
+        self, segmenter: Segmenter, options: TranslateOptions, text_number: int, prefix: str
+    ) -> None:
+        self.parts: list[Part] = []
+        self.is_split = False
+        self._segmenter = segmenter
+        self._options = options
+        self._text_number = text_number
+        self._prefix = prefix
+        self._max_tokens = segmenter.max_source_tokens()
 
-def _overlaps(one: TermMatch, others: Sequence[TermMatch]) -> bool:
-    return any(one.start < other.end and other.start < one.end for other in others)
+    def add(self, sentence: Segment, ids: list[int]) -> None:
+        """Add a sentence with its tokens, in several parts if it is too long."""
+        if not sentence.text:
+            self.parts.append(Part("", sentence.gap, ()))
+        elif 0 < len(ids) <= self._max_tokens:
+            self._add_part(sentence, ids)
+        else:
+            parts = list(self._segmenter.split_long(sentence.text))
+            self.is_split = self.is_split or len(parts) > 1
+            for segment, segment_ids in parts:
+                self._add_part(segment, segment_ids)
+            if sentence.gap and self.parts:
+                last = self.parts.pop()
+                self.parts.append(last._replace(gap=last.gap + sentence.gap))
+
+    def _add_part(self, segment: Segment, ids: list[int]) -> None:
+        if not 0 < len(ids) <= self._segmenter.max_tokens:
+            self.parts.append(Part(segment.text, segment.gap, (), is_unreadable=bool(segment.text)))
+            return
+        prefix = "" if any(part.readings for part in self.parts) else self._prefix
+        readings = self._segmenter.reader.read(segment.text, ids, prefix, self._options)
+        if self._options.sampling is not None:  # otherwise equal inputs are one search
+            number = len(self.parts)
+            readings = tuple(each.numbered(self._text_number, number) for each in readings)
+        self.parts.append(Part(segment.text, segment.gap, readings))

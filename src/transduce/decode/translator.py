@@ -8,27 +8,31 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from transduce.config import DecodeConfig, resolve
-from transduce.decode.composition import Composer, one_line
+from transduce.decode.composition import ComposedPart, Composer, one_line, texts_to_score
+from transduce.decode.copying import Masks, find_masks
 from transduce.decode.engines.base import (
     Engine,
     EngineSetup,
     SearchInput,
-    SearchResult,
     Unsupported,
     begin_search,
-    search_all,
 )
 from transduce.decode.engines.registry import find_engines, open_engine
 from transduce.decode.hypotheses import NAN_SCORES, Hypothesis, make_penalty
 from transduce.decode.options import EngineName, Precision, Sampling, TranslateOptions
+from transduce.decode.quality import CONTENT_MISSING, has_gap, lacks_length
+from transduce.decode.readings import Reading
 from transduce.decode.segmentation import Part, PreparedText, Segmenter
 from transduce.decode.translation import Translation
+from transduce.decode.words import Ids
 from transduce.errors import DataError, ModelError, UsageError
-from transduce.log import Log
+from transduce.log import Log, silent
 from transduce.model_folder import ModelFolder
+from transduce.text.sentences import FALLBACK
 from transduce.text.terms import Glossary
 
 if TYPE_CHECKING:
@@ -57,7 +61,7 @@ class Translator:
         engine: EngineName = "torch",
         precision: Precision = "float32",
         n_threads: int | None = None,
-        log: Log = lambda message: None,
+        log: Log = silent,
     ) -> None:
         """Check that the models can translate together; nothing is loaded yet.
 
@@ -69,8 +73,9 @@ class Translator:
         self.folder = folder
         self.source_vocabulary = folder.source_vocabulary
         self.target_vocabulary = folder.target_vocabulary
+        self._vocabularies = (folder.source_vocabulary, folder.target_vocabulary)
         self.decode_config = folder.config.decode
-        self._segmenter = Segmenter(self.folders)
+        self._segmenter = Segmenter(self.folders, self._find_masks)
         self._composer = Composer(folder, self._segmenter)
 
         if precision == "bf16":
@@ -80,6 +85,9 @@ class Translator:
             self.folders, precision, n_threads, log, reference=lambda: self.torch_engine
         )
         self._engines: dict[str, Engine] = {}  # those that are open, by name
+        self._masks: Masks | None = None  # words that the model copies; None: not known
+        self._log = log
+        self._has_named_rules = False  # said by which rules sentences are split
         self._lock = threading.RLock()  # held while an engine is opened
 
     @cached_property
@@ -88,6 +96,11 @@ class Translator:
         from transduce.model import Transformer
 
         return [each.model for each in self.folders if isinstance(each.model, Transformer)]
+
+    @property
+    def language(self) -> str | None:
+        """The code of the source language, or None if the model does not name it."""
+        return self._segmenter.language
 
     @property
     def model(self) -> "transduce.model.Transformer":
@@ -150,6 +163,9 @@ class Translator:
         glossary: Glossary | None = None,
         protect: bool = False,
         details: bool = False,
+        check: bool = False,
+        split: bool = True,
+        plain: bool = False,
     ) -> list[Translation]:
         """Translate texts, one result each, in order. A blank text stays blank.
 
@@ -169,6 +185,9 @@ class Translator:
             glossary=glossary,
             protect=protect,
             details=details,
+            check=check,
+            split=split,
+            plain=plain,
         )
         return self.translate_with(list(texts), options)
 
@@ -187,9 +206,12 @@ class Translator:
         if options.forbid:
             options = replace(options, forbid=tuple(map(self.clean, options.forbid)))
         prepared = self._segmenter.prepare(texts, options)
-        inputs = [part.search_input for each in prepared for part in each.parts]
-        distinct = [each for each in dict.fromkeys(inputs) if each is not None]
-        results = self._search(distinct, options)
+        if not (self._has_named_rules or self._segmenter.language):
+            self._name_rules(prepared)
+        readings = (
+            reading for text in prepared for part in text.parts for reading in part.readings
+        )
+        results = self._begin_readings(readings, options)
         return lambda: self._finish(prepared, results, options)
 
     def stream(
@@ -217,7 +239,7 @@ class Translator:
 
         `first` is the number of the first pair in error messages.
         """
-        from transduce.decode.details import ScoredPart, add_details
+        from transduce.decode.details import score_details
         from transduce.decode.scoring import score_targets
 
         penalty = make_penalty(self.settings(alpha=alpha, length_penalty=length_penalty))
@@ -236,14 +258,11 @@ class Translator:
         translations = []
         for pair, source, target, each in zip(pairs, sources, targets, scored, strict=True):
             score = sum(each.log_probs) / penalty(len(each.log_probs))
-            translations.append(
-                add_details(
-                    Translation(source=pair[0], text=pair[1], score=score),
-                    [ScoredPart(source, target, each)],
-                    self.source_vocabulary,
-                    self.target_vocabulary,
-                )
-            )
+            ids = (tuple(source), tuple(target))
+            found = score_details(*pair, ids, each, score, self._vocabularies)
+            if has_gap(each.log_probs) or lacks_length(*pair, *ids):
+                found = replace(found, flags=(CONTENT_MISSING,))
+            translations.append(found)
         return translations
 
     def clean(self, text: str) -> str:
@@ -261,6 +280,26 @@ class Translator:
     def unknown_characters(self, text: str) -> tuple[str, ...]:
         """Return the characters of a text that are not in the vocabulary."""
         return self._composer.unknown_characters(text)
+
+    def _name_rules(self, prepared: Sequence[PreparedText]) -> None:
+        """Say once that texts are split by the rules of another language."""
+        if any(text.n_sentences > 1 for text in prepared):
+            self._has_named_rules = True
+            self._log(
+                "the model does not name its source language: "
+                f"sentences are split by the rules of {FALLBACK!r}"
+            )
+
+    def _find_masks(self) -> Masks:
+        """Return the words that the model copies, found by trying them once."""
+        with self._lock:
+            if self._masks is None:
+                self._masks = find_masks(self.folder, self._translate_greedily, self._log)
+            return self._masks
+
+    def _translate_greedily(self, texts: Sequence[str]) -> list[str]:
+        options = TranslateOptions(self.settings(beam=1), plain=True)
+        return [each.text for each in self.translate_with(texts, options)]
 
     def _check_bfloat16(self) -> None:
         from transduce.hardware import has_bfloat16
@@ -285,7 +324,25 @@ class Translator:
         if not inputs:
             return iter(())
         engine = self.engine(options).engine
-        return _wait(engine, begin_search(engine, inputs, options), inputs, options)
+        results = begin_search(engine, inputs, options)
+        return ((inputs[i], hypotheses) for i, hypotheses in results)
+
+    def _begin_readings(
+        self, readings: Iterable[Reading], options: TranslateOptions
+    ) -> Iterator[tuple[SearchInput, list[Hypothesis]]]:
+        """Begin to search what is read, each input once, with attention where it is needed."""
+        plain: dict[SearchInput, None] = {}
+        attended: dict[SearchInput, None] = {}
+        for reading in readings:
+            if reading.needs_attention:
+                attended.update(dict.fromkeys(reading.inputs))
+            else:
+                plain[reading.search_input] = None
+        with_attention = replace(options, attention=True)
+        # Those with attention come last: they replace the same input without.
+        return chain(
+            self._search(list(plain), options), self._search(list(attended), with_attention)
+        )
 
     def _finish(
         self,
@@ -293,63 +350,137 @@ class Translator:
         results: Iterable[tuple[SearchInput, list[Hypothesis]]],
         options: TranslateOptions,
     ) -> list[Translation]:
-        """Compose the translations; a text of one part at once, while others are searched."""
-        of_input: dict[SearchInput, list[int]] = {}  # texts of one part by their search input
+        """Compose the translations; a text of one plain part at once, while others are searched."""
+        of_input: dict[SearchInput, list[int]] = {}  # texts of one plain part, by their input
         for number, text in enumerate(prepared):
-            if len(text.parts) == 1 and text.parts[0].search_input is not None:
-                of_input.setdefault(text.parts[0].search_input, []).append(number)
+            if len(text.parts) == 1 and len(text.parts[0].readings) == 1:
+                [reading] = text.parts[0].readings
+                if reading.is_plain:
+                    of_input.setdefault(reading.search_input, []).append(number)
 
         found: dict[SearchInput, list[Hypothesis]] = {}
-        composed: dict[int, Translation] = {}
+        composed: dict[int, list[ComposedPart]] = {}
         for search_input, hypotheses in results:
             if not hypotheses:
                 raise ModelError(NAN_SCORES)
             found[search_input] = hypotheses
             for number in of_input.get(search_input, ()):
-                composed[number] = self._composer.compose(prepared[number], found, options)
+                [part] = prepared[number].parts
+                composed[number] = [self._composer.compose_part(part, found, options)]
         for number, text in enumerate(prepared):
             if number not in composed:
-                composed[number] = self._composer.compose(text, found, options)
+                composed[number] = [
+                    self._composer.compose_part(part, found, options) for part in text.parts
+                ]
+        if not options.plain:
+            self._repair(composed, options)
+            self._rescore(composed, options)
+        if options.check:
+            self._check(composed, options)
 
-        translations = [composed[number] for number in range(len(prepared))]
-        return self._detailed(translations, prepared, found) if options.details else translations
+        translations = [
+            self._composer.compose(text, composed[number], options)
+            for number, text in enumerate(prepared)
+        ]
+        if not options.details:
+            return translations
+        return self._detailed(translations, [composed[i] for i in range(len(prepared))])
+
+    def _repair(
+        self, composed: Mapping[int, list[ComposedPart]], options: TranslateOptions
+    ) -> None:
+        """Translate the parts that are at fault by other readings, and keep what is better."""
+        retried: list[tuple[int, int, Part]] = []
+        for number, parts in composed.items():
+            for place, part in enumerate(parts):
+                if part.n_faults and (readings := self._composer.retry(part, options)):
+                    retried.append((number, place, part.part._replace(readings=readings)))
+        if not retried:
+            return
+        all_readings = (reading for _, _, part in retried for reading in part.readings)
+        found = dict(self._begin_readings(all_readings, options))
+        for number, place, retried_part in retried:
+            better = self._composer.compose_part(retried_part, found, options)
+            if better.reading is not None and better.n_faults < composed[number][place].n_faults:
+                composed[number][place] = better
+
+    def _rescore(
+        self, composed: Mapping[int, list[ComposedPart]], options: TranslateOptions
+    ) -> None:
+        """Score the translations that terms were put into, and choose the forms of the terms."""
+        places = [
+            (parts, place)
+            for parts in composed.values()
+            for place, part in enumerate(parts)
+            if part.has_new_words
+        ]
+        if not places:
+            return
+        texts = [texts_to_score(parts[place]) for parts, place in places]
+        encoded = self.target_vocabulary.encode_batch([text for each in texts for text in each])
+        targets = iter(tuple(ids) for ids in encoded)
+        pairs: list[list[tuple[Ids, Ids]]] = []
+        for (parts, place), variants in zip(places, texts, strict=True):
+            reading = parts[place].reading
+            assert reading is not None, "a part with terms was translated"
+            pairs.append([(reading.search_input.ids, next(targets)) for _ in variants])
+        engine = self.engine(options).engine
+        scored = iter(engine.score([pair for each in pairs for pair in each]))
+        for (parts, place), of_part in zip(places, pairs, strict=True):
+            found = [(target, next(scored)) for _, target in of_part]
+            parts[place] = self._composer.rescore(parts[place], found, options)
+
+    def _check(self, composed: Mapping[int, list[ComposedPart]], options: TranslateOptions) -> None:
+        """Score the translations again, and mark those that leave something out."""
+        places = [
+            (parts, place, (part.reading.search_input.ids, part.hypothesis.ids))
+            for parts in composed.values()
+            for place, part in enumerate(parts)
+            if part.reading is not None and part.hypothesis is not None
+        ]
+        if not places:
+            return
+        pairs = list(dict.fromkeys(pair for _, _, pair in places))
+        scored = dict(zip(pairs, self.engine(options).engine.score(pairs), strict=True))
+        for parts, place, pair in places:
+            lacks_content = parts[place].lacks_content or has_gap(scored[pair])
+            parts[place] = parts[place]._replace(lacks_content=lacks_content)
 
     def _detailed(
-        self,
-        translations: Sequence[Translation],
-        prepared: Sequence[PreparedText],
-        found: Mapping[SearchInput, Sequence[Hypothesis]],
+        self, translations: Sequence[Translation], composed: Sequence[Sequence[ComposedPart]]
     ) -> list[Translation]:
         """Score the best hypotheses again, for their tokens and alignments, and add these."""
-        from transduce.decode.details import ScoredPart, add_details
+        from transduce.decode.details import add_details
         from transduce.decode.scoring import score_targets
 
-        targets = [hypotheses[0].ids for hypotheses in found.values()]
-        sources = [search_input.ids for search_input in found]
-        scored = score_targets(self.models, sources, targets, with_attention=True)
-        scored_parts = {
-            search_input: ScoredPart(source, target, each)
-            for search_input, source, target, each in zip(
-                found, sources, targets, scored, strict=True
-            )
+        searched = {
+            (part.reading.search_input.ids, part.hypothesis.ids): None
+            for parts in composed
+            for part in parts
+            if part.reading is not None and part.hypothesis is not None
         }
-        detailed = []
-        for translation, text in zip(translations, prepared, strict=True):
-            parts = [
-                part.text if part.search_input is None else scored_parts[part.search_input]
-                for part in text.parts
-            ]
-            detailed.append(
-                add_details(translation, parts, self.source_vocabulary, self.target_vocabulary)
-            )
-        return detailed
+        scored = score_targets(
+            self.models,
+            [source for source, _ in searched],
+            [target for _, target in searched],
+            with_attention=True,
+        )
+        of_pair = dict(zip(searched, scored, strict=True))
+        return [
+            add_details(translation, parts, of_pair, self._vocabularies)
+            for translation, parts in zip(translations, composed, strict=True)
+        ]
 
     def _stream_parts(self, parts: Sequence[Part], options: TranslateOptions) -> Iterator[str]:
+        """Yield the translations of parts; only plain ones as they are written."""
         for part in parts:
-            if part.search_input is None:
-                yield one_line(part.text)
+            if part.readings and part.readings[0].is_plain:
+                yield from self._stream_part(part.readings[0].search_input, options)
             else:
-                yield from self._stream_part(part.search_input, options)
+                found = dict(self._begin_readings(part.readings, options))
+                composed = {0: [self._composer.compose_part(part, found, options)]}
+                self._repair(composed, options)
+                yield composed[0][0].text
             yield one_line(part.gap)
 
     def _stream_part(self, search_input: SearchInput, options: TranslateOptions) -> Iterator[str]:
@@ -365,24 +496,6 @@ class Translator:
                 yield text[len(yielded) :]
                 yielded = text
         yield text[len(yielded) :]
-
-
-def _wait(
-    engine: Engine,
-    results: Iterator[SearchResult],
-    inputs: Sequence[SearchInput],
-    options: TranslateOptions,
-) -> Iterator[tuple[SearchInput, list[Hypothesis]]]:
-    """Yield inputs with their hypotheses; search again without terms where those cannot be met."""
-    unmet: list[SearchInput] = []
-    for i, hypotheses in results:
-        if hypotheses or not inputs[i].terms:
-            yield inputs[i], hypotheses
-        else:
-            unmet.append(inputs[i])
-    if unmet:
-        without_terms = [each._replace(terms=()) for each in unmet]
-        yield from zip(unmet, search_all(engine, without_terms, options), strict=True)
 
 
 def _check_models(folders: Sequence[ModelFolder]) -> None:

@@ -15,7 +15,7 @@ from transduce.evaluation.evaluate import search_settings, translate
 from transduce.evaluation.metrics import METRICS, choose_metrics, make_metrics, sentence_chrf
 from transduce.evaluation.significance import SystemScore, read_seed, score_systems
 from transduce.evaluation.test_sets import find_problems, read_test_set
-from transduce.log import Log
+from transduce.log import Log, silent
 from transduce.text.files import display_name, read_lines
 from transduce.text.normalize import split_words
 
@@ -81,7 +81,8 @@ def compare_files(
     rare: int = 5,
     tokenize: str = "13a",
     warn: Log,
-    progress: Log = lambda message: None,
+    note: Log = silent,
+    progress: Log = silent,
 ) -> Comparison:
     """Compare files of translations and models, which translate `source` first.
 
@@ -100,7 +101,7 @@ def compare_files(
             progress(f"translating with {name}")
             translator = load_translator(path, engine="torch")
             searches[name] = search_settings(translator)
-            outputs[name] = translate(translator, source_lines, warn=warn, name=name)
+            outputs[name] = translate(translator, source_lines, warn=warn, note=note, name=name)
     ordered = {name: outputs[name] for name in systems}
     names = [*ordered, *map(display_name, references)]
     texts = [*ordered.values(), *reference_texts]

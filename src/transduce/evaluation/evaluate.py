@@ -18,9 +18,10 @@ from transduce.evaluation.metrics import (
     make_metrics,
 )
 from transduce.evaluation.test_sets import find_problems, read_test_set
-from transduce.log import Log
+from transduce.log import Log, silent
 from transduce.text.corpus import Pair
 from transduce.text.files import display_name
+from transduce.text.sentences import has_several_sentences
 
 
 class SearchOptions(NamedTuple):
@@ -49,6 +50,7 @@ def evaluate_model(
     tokenize: str = "13a",
     search: SearchOptions = MODEL_SETTINGS,
     warn: Log,
+    note: Log = silent,
 ) -> Iterator[EvaluatedScore]:
     """Translate a test set and yield the scores, then the loss of the references.
 
@@ -58,7 +60,7 @@ def evaluate_model(
     make_metrics(tokenize)  # raises an error before anything is translated
     reference_texts, [source_lines] = read_test_set(references, [source])
     translator = load_translator(model, engine="torch")
-    hypotheses = translate(translator, source_lines, search=search, warn=warn)
+    hypotheses = translate(translator, source_lines, search=search, warn=warn, note=note)
     named = [
         ("the translation", hypotheses),
         *zip(map(display_name, references), reference_texts, strict=True),
@@ -99,13 +101,21 @@ def translate(
     *,
     search: SearchOptions = MODEL_SETTINGS,
     warn: Log,
+    note: Log = silent,
     name: str = "",
 ) -> list[str]:
     """Translate a test set, and warn once with the counts of all quality flags.
 
-    `name` is the name of the system in the warning.
+    Each line is one segment, as in published scores: it is not split into sentences, and nothing in
+    it is protected. `note` is told if that matters. `name` is the name of the system in messages.
     """
-    translations = translator.translate(texts, **search._asdict())
+    n_several = sum(has_several_sentences(text, translator.language) for text in texts)
+    if n_several:
+        note(
+            f"{n_several:,} of {len(texts):,} lines have several sentences; lines are translated "
+            "whole here, so that scores are comparable (transduce translate splits them)"
+        )
+    translations = translator.translate(texts, **search._asdict(), plain=True)
     counts = Counter(flag for translation in translations for flag in translation.flags)
     if counts:
         n_flagged = sum(bool(translation.flags) for translation in translations)

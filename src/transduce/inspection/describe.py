@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce.decode.alignment import alignment_layer, word_indices
+from transduce.decode.alignment import word_indices
 from transduce.model_folder import ModelFolder
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
 
@@ -39,7 +39,7 @@ def describe(
         "norm": config.norm,
         "positions": config.positions,
         "vocab_size": len(vocabulary),
-        "alignment_layer": alignment_layer(config.n_layers),
+        "alignment_layer": config.alignment_layer,
         "fingerprint": folder.fingerprint,
         "alpha": decode.alpha,
         "length_penalty": decode.length_penalty,

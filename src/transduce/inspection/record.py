@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce.decode.alignment import alignment_layer
 from transduce.inspection.edits import Edit, edited_attention
 from transduce.model import LanguageModel, Transformer
 from transduce.model.positions import sinusoids
@@ -154,9 +153,9 @@ def record_all(
             module._forward_hooks.clear()
         instrument(plain, edits, None)
         chosen = torch.tensor(choose(tensors["logits"]))
-        tensors["align.attention"] = tensors[
-            f"dec.{alignment_layer(config.n_layers)}.cross.weights"
-        ].mean(dim=0)
+        tensors["align.attention"] = tensors[f"dec.{config.alignment_layer}.cross.weights"].mean(
+            dim=0
+        )
         tensors["align.occlusion"] = _occlusion(plain, source, target, chosen, tensors["logits"])
         tensors["align.gradient"] = _gradient(plain, source, target, chosen)
     return tensors

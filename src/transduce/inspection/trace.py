@@ -100,7 +100,8 @@ class Trace:
         if "align.attention" not in self.tensors:
             raise UsageError("a language model has no source; alignment needs a translation model")
         source, target = self.meta["source"]["words"][:-1], self.meta["target"]["words"][1:]
-        return link_words(self.tensors["align.attention"], source, target)
+        attention = self.tensors["align.attention"].float().numpy()
+        return link_words(attention, source, target)
 
     def edit(self, *edits: Edit) -> "Trace":
         """Trace the same text with further edits, in addition to those of this trace."""

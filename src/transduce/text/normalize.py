@@ -31,6 +31,11 @@ def normalize(text: str, form: Normalization) -> str:
     return "".join(unicodedata.normalize(name, block) for block in _blocks(text))
 
 
+def clean(text: str, form: Normalization) -> str:
+    """Return a text as a model reads it: normalized, with U+FFFD for lone surrogates."""
+    return LONE_SURROGATE.sub("\ufffd", normalize(text, form))
+
+
 def _blocks(text: str) -> Iterator[str]:
     """Split a text inside runs of more than MAX_MARKS combining marks, and nowhere else.
 

@@ -1,12 +1,14 @@
-"""Terms of a text: glossary entries, and parts that must be copied unchanged.
+"""Terms: glossary entries, and where they are in a text.
 
 A glossary is a text file with one entry per line, its parts separated by tabs:
     cat <tab> gatto                     translate "cat" as "gatto"
     cat <tab> gatto <tab> gatta         translate "cat" as one of these
     Acme Corp                           copy unchanged
     # ...                               a comment
+A .csv file has the same entries, with commas.
 """
 
+import csv
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -15,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from transduce.errors import DataError
-from transduce.text.files import read_lines
+from transduce.text.files import content_suffix, read_lines
 
 # Scripts without spaces between words: each character may begin or end a word.
 UNSPACED_SCRIPTS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -30,19 +32,6 @@ COMBINING_MARKS = "".join(
 PHRASE_WORD = re.compile(
     rf"[{UNSPACED_SCRIPTS}]|(?:[^\W{UNSPACED_SCRIPTS}]++|[{COMBINING_MARKS}]++)++|[^\w\s]"
 )
-PROTECTED = re.compile(
-    r"""(?x)
-      (?: [a-z]{2,9}:// | www\. ) [^\s<>"]{1,2000}             # web addresses
-    | [\w.+-]{1,64} @ [\w-]{1,64} (?: \. [\w-]{1,64} ){1,8}    # email addresses
-    | \$? \{{1,2} [^{}\s]{0,64} \}{1,2}                        # {name}
-    | % \( \w{1,64} \) [a-zA-Z]                                # %(name)s
-    | % [-+#0]{0,4} \d{0,3} (?: \. \d{1,3} )? [a-zA-Z@] (?!\w) # %5.2f
-    # Every word with a digit, as a whole: 1.5kg, 12:30, COVID-19, $5
-    | (?<![^\s"'(\[]) [^\s\d"'(\[]{0,64} \d [^\s"']{0,2000}
-    """
-)
-SENTENCE_PUNCTUATION = ".,;:!?"
-OPENING_BRACKETS = {")": "(", "]": "["}
 MAX_QUOTED = 80  # characters of a line that a message quotes
 # Of an entry of a glossary. The search grows with both.
 MAX_TERM_LENGTH = 500  # characters of a phrase or a translation
@@ -128,12 +117,16 @@ def _check_size(term: Term) -> None:
 
 
 def read_glossary(path: Path) -> Glossary:
-    """Read a glossary from its file."""
+    """Read a glossary from its file: parts are separated by commas in .csv, else by tabs."""
+    is_csv = content_suffix(path) == ".csv"
     entries = []
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip() or line.startswith("#"):
             continue
-        source, *targets = (part.strip() for part in line.split("\t"))
+        fields = next(csv.reader([line])) if is_csv else line.split("\t")
+        source, *targets = (part.strip() for part in fields)
+        while is_csv and targets and not targets[-1]:
+            targets.pop()  # rows of a table have equally many fields
         if not source or not all(targets):
             raise DataError(
                 f"{path}, line {number}: empty phrase or translation; "
@@ -153,26 +146,6 @@ def read_phrases(path: Path) -> list[str]:
     if not phrases:
         raise DataError(f"{path} has no phrase; expected one per line")
     return phrases
-
-
-def find_protected(text: str) -> Iterator[TermMatch]:
-    """Yield the parts of a text to copy unchanged: words with digits, addresses, placeholders.
-
-    Punctuation at the end is not part of the match, nor is a closing bracket that was not opened
-    inside it.
-    """
-    for match in PROTECTED.finditer(text):
-        part = match[0]
-        while part[-1] in SENTENCE_PUNCTUATION or _ends_with_unopened_bracket(part):
-            part = part[:-1]
-        yield TermMatch(Term(part, (part,)), match.start(), match.start() + len(part))
-
-
-def _ends_with_unopened_bracket(text: str) -> bool:
-    closing = text[-1]
-    if closing not in OPENING_BRACKETS:
-        return False
-    return text.count(closing) > text.count(OPENING_BRACKETS[closing])
 
 
 def contains_phrase(text: str, phrase: str) -> bool:

@@ -11,7 +11,7 @@ import re
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any, Literal
 
 import sentencepiece
@@ -144,6 +144,37 @@ class Vocabulary:
             byte = int(piece[1:-1], 16)  # <0x41>
             return chr(byte) if byte < 128 else "\ufffd"
         return piece.replace(SPACE, " ")
+
+    def spans(self, ids: Sequence[int]) -> list[tuple[int, int]]:
+        """Return where each token begins and ends in `decode(ids)`.
+
+        All tokens that spell one character byte by byte have the span of that character.
+        """
+        spans: list[tuple[int, int]] = []
+        length = 0  # of the text so far
+        for is_byte, group in groupby(ids, self._is_byte):
+            run = list(group)
+            if is_byte:
+                end = length + len(self.decode(run))
+                spans += [(length, end)] * len(run)
+                length = end
+                continue
+            for i in run:
+                surface = self.surface(i)
+                if not spans and surface.startswith(" ") and not self._keeps_first_space:
+                    surface = surface[1:]
+                spans.append((length, length + len(surface)))
+                length += len(surface)
+        return spans
+
+    @cached_property
+    def _keeps_first_space(self) -> bool:
+        """Whether a text that begins with a space token is decoded with that space."""
+        space = int(self._processor.piece_to_id(SPACE))
+        return self.decode([space, space]) == "  "
+
+    def _is_byte(self, i: int) -> bool:
+        return bool(self._processor.is_byte(i))
 
     def tokens(self, text: str) -> list[str]:
         """Return the tokens of a text for display."""

@@ -70,6 +70,10 @@ class Engine(Protocol):
         """
         ...
 
+    def score(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[tuple[float, ...]]:
+        """Return the log-probability of each target token of each pair, [EOS] last."""
+        ...
+
 
 @dataclass(frozen=True)
 class EngineSetup:

@@ -15,6 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from transduce.convert.cache import discard_converted, find_converted
 from transduce.convert.ctranslate2 import (
     MAX_POSITIONS,
@@ -32,6 +34,7 @@ from transduce.decode.engines.base import (
 )
 from transduce.decode.hypotheses import ENDS_PER_BEAM, Hypothesis
 from transduce.decode.options import Precision, TranslateOptions
+from transduce.decode.words import Ids
 from transduce.errors import ConfigError, ModelError
 from transduce.hardware import count_cores
 from transduce.model_folder import ModelFolder
@@ -39,6 +42,7 @@ from transduce.text.vocabulary import EOS, SPECIAL_TOKENS
 
 MIN_BATCH = 48  # sentences
 MAX_HYPOTHESES: dict[Precision, int] = {"float32": 320, "int8": 48}  # of a batch
+MAX_SCORED_TOKENS = 2048  # of a batch of given translations
 BATCHES_PER_WORKER = 3  # unless they are too small: some batches take longer than others
 NO_PENALTY = 1e-9  # instead of 0, with which CTranslate2 stops at the first finished hypothesis
 # What CTranslate2's AVX512 kernels need and, last, a sign of CPUs that do not slow down for them.
@@ -73,7 +77,6 @@ def unsupported_options(options: TranslateOptions) -> Unsupported | None:
         (options.no_repeat > 0, "n-gram blocking"),
         (bool(options.forbid), "forbidden phrases"),
         (is_too_long, f"translations of {MAX_POSITIONS} tokens"),
-        (options.has_terms, "guaranteed terms"),
         (bool(options.prefix), "forced prefixes"),
     ):
         if is_requested:
@@ -142,11 +145,17 @@ class CTranslate2Engine:
         max_lengths = [
             min(max_target_length(each, options, config), MAX_POSITIONS) for each in inputs
         ]
+        own = [i for i, each in enumerate(inputs) if not each.terms]
         size = min(
-            len(inputs) // (BATCHES_PER_WORKER * self.n_threads),
+            len(own) // (BATCHES_PER_WORKER * self.n_threads),
             MAX_HYPOTHESES[self.precision] // options.width,
         )
-        batches = make_batches(inputs, options.width, self.n_threads, max(size, MIN_BATCH))
+        batches = [
+            [own[place] for place in places]
+            for places in make_batches(
+                [inputs[i] for i in own], options.width, self.n_threads, max(size, MIN_BATCH)
+            )
+        ]
         # Int8 products are too small to be shared by threads.
         if len(batches) == 1 and self.precision == "float32":
             threads = Threads(n_workers=1, n_threads=self.n_threads)
@@ -160,6 +169,18 @@ class CTranslate2Engine:
             running.append((batch, _begin_batch(translator, sources, max_length, options)))
         return self._wait(translator, inputs, running, max_lengths, options)
 
+    def score(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[tuple[float, ...]]:
+        """Return the log-probability of each target token of each pair, [EOS] last."""
+        translator = self._load(Threads(n_workers=self.n_threads, n_threads=1))
+        scored = translator.score_batch(
+            self._to_names([source for source, _ in pairs]),
+            self._to_names([target for _, target in pairs]),
+            max_batch_size=MAX_SCORED_TOKENS,
+            batch_type="tokens",
+            max_input_length=0,
+        )
+        return [tuple(result.log_probs) for result in scored]
+
     def _wait(
         self,
         translator: Any,
@@ -170,7 +191,7 @@ class CTranslate2Engine:
     ) -> Iterator[SearchResult]:
         """Yield results as batches end, then those that take more work."""
         truncated: dict[int, Hypothesis] = {}  # greedy ones; their [EOS] has no score yet
-        inexact: list[int] = []
+        inexact = [i for i, each in enumerate(inputs) if each.terms]  # for the torch engine
         for batch, futures in running:
             for i, future in zip(batch, futures, strict=True):
                 with _name_errors():
@@ -268,6 +289,7 @@ def _begin_batch(
         max_decoding_length=max_length,
         return_scores=True,
         return_end_token=True,
+        return_attention=options.attention,
         asynchronous=True,
     )
     return futures
@@ -282,7 +304,8 @@ def _read_result(result: Any, max_length: int, options: TranslateOptions) -> lis
     """
     n_special = len(SPECIAL_TOKENS)
     hypotheses = []
-    for names, score in zip(result.hypotheses, result.scores, strict=True):
+    attentions = result.attention or [None] * len(result.hypotheses)
+    for names, score, rows in zip(result.hypotheses, result.scores, attentions, strict=True):
         ids = tuple(map(int, names))
         has_ended = ids[-1] == EOS and len(ids) <= max_length
         n_tokens = len(ids) - 1 if has_ended else max_length - 1
@@ -292,5 +315,6 @@ def _read_result(result: Any, max_length: int, options: TranslateOptions) -> lis
         if is_cut_in_beam or has_special or not math.isfinite(score):
             return []
         log_prob = score * len(ids) ** options.config.alpha
-        hypotheses.append(Hypothesis(tokens, log_prob, score, truncated=not has_ended))
+        attention = np.array(rows[:n_tokens], dtype=np.float32) if rows is not None else None
+        hypotheses.append(Hypothesis(tokens, log_prob, score, not has_ended, attention))
     return hypotheses[: options.n_best]

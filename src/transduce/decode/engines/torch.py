@@ -5,7 +5,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ from transduce.decode.hypotheses import Hypothesis, Penalty, make_penalty
 from transduce.decode.options import Precision, Sampling, TranslateOptions
 from transduce.decode.rules import begin_with, forbid, no_repeat, not_empty, only_text
 from transduce.decode.sampling import sampler
-from transduce.decode.scoring import AttentionRecorder
+from transduce.decode.scoring import AttentionRecorder, score_targets
 from transduce.decode.search import (
     NEVER,
     Candidates,
@@ -40,7 +40,7 @@ from transduce.decode.search import (
     explore,
     top_k,
 )
-from transduce.decode.words import Words
+from transduce.decode.words import Ids, Words
 from transduce.hardware import keep_freed_memory
 from transduce.model import Transformer
 from transduce.model.cache import Cache
@@ -204,11 +204,18 @@ class TorchEngine:
         batches = make_batches(inputs, options.width, self.n_threads, max_size)
 
         def work(batch: list[int]) -> list[list[Hypothesis]]:
+            of_batch = [inputs[i] for i in batch]
             with torch.inference_mode():
-                return self.plan([inputs[i] for i in batch], options).search()
+                found = self.plan(of_batch, options).search()
+            return self._with_attention(of_batch, found) if options.attention else found
 
         for batch, found in zip(batches, self._map(work, batches), strict=True):
             yield from zip(batch, found, strict=True)
+
+    def score(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[tuple[float, ...]]:
+        """Return the log-probability of each target token of each pair, [EOS] last."""
+        sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
+        return [each.log_probs for each in score_targets(self.models, sources, targets)]
 
     def stream(self, search_input: SearchInput, options: TranslateOptions) -> Iterator[SearchStep]:
         """Search for one sentence and yield each time step."""
@@ -220,6 +227,22 @@ class TorchEngine:
             if step is None:
                 return
             yield step
+
+    def _with_attention(
+        self, inputs: Sequence[SearchInput], found: Sequence[Sequence[Hypothesis]]
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses with their attention, which takes another pass of the model."""
+        sources = [each.ids for each, own in zip(inputs, found, strict=True) for _ in own]
+        flat = [hypothesis for own in found for hypothesis in own]
+        scored = score_targets(
+            self.models, sources, [each.ids for each in flat], with_attention=True
+        )
+        attended: Iterator[Hypothesis] = (
+            replace(hypothesis, attention=each.attention[:-1, :-1])
+            for hypothesis, each in zip(flat, scored, strict=True)
+            if each.attention is not None
+        )
+        return [[next(attended) for _ in own] for own in found]
 
     def plan(self, inputs: Sequence[SearchInput], options: TranslateOptions) -> SearchPlan:
         """Encode a batch, and choose the rules and the selection that the options require."""
