@@ -88,21 +88,39 @@ def test_a_word_must_be_copied_in_three_of_four_contexts(
 
 def test_masks_are_tried_once_and_then_read_from_the_cache(folder: ModelFolder, home: Path) -> None:
     said: list[str] = []
-    masks = find_masks(folder, copy_all, said.append)
+    masks = find_masks([folder], copy_all, said.append)
     assert masks.names
     assert masks.numbers
     assert said == [
-        "trying which words the model copies, to mask links and placeholders with them (once)"
+        "testing which words the model copies, to mask links and placeholders (once per model)"
     ]
-    assert find_masks(folder, refuse, silent) == masks
+    assert find_masks([folder], refuse, silent) == masks
     assert len(list(home.iterdir())) == 1
     other = replace(folder, fingerprint="4567")
     with pytest.raises(AssertionError, match="in the cache"):
-        find_masks(other, refuse, silent)
+        find_masks([other], refuse, silent)
+
+
+def test_an_ensemble_has_masks_of_its_own(folder: ModelFolder, home: Path) -> None:
+    find_masks([folder], copy_all, silent)
+    find_masks([folder, replace(folder, fingerprint="4567")], copy_all, silent)
+    assert len(list(home.iterdir())) == 2
+
+
+def test_a_user_without_a_home_has_no_cache(
+    folder: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", no_home)
+    assert find_masks([folder], copy_all, silent).names
+
+
+def no_home() -> Path:
+    raise RuntimeError("Could not determine home directory.")
 
 
 def test_a_model_that_is_not_saved_has_no_cache(folder: ModelFolder, home: Path) -> None:
-    assert find_masks(replace(folder, fingerprint=None), copy_all, silent)
+    assert find_masks([replace(folder, fingerprint=None)], copy_all, silent)
     assert not home.exists()
 
 
@@ -122,19 +140,19 @@ def test_a_model_that_is_not_saved_has_no_cache(folder: ModelFolder, home: Path)
     ],
 )
 def test_a_damaged_cache_is_made_again(folder: ModelFolder, home: Path, content: str) -> None:
-    masks = find_masks(folder, copy_all, silent)
+    masks = find_masks([folder], copy_all, silent)
     [path] = home.iterdir()
     path.write_text(content)
-    assert find_masks(folder, copy_all, silent) == masks
+    assert find_masks([folder], copy_all, silent) == masks
     assert tuple(json.loads(path.read_text())["names"]) == masks.names
 
 
 def test_a_cache_that_others_can_write_is_not_trusted(folder: ModelFolder, home: Path) -> None:
-    masks = find_masks(folder, copy_all, silent)
+    masks = find_masks([folder], copy_all, silent)
     [path] = home.iterdir()
     path.write_text('{"names": ["Evil"], "numbers": []}')
     path.chmod(0o666)
-    assert find_masks(folder, copy_all, silent) == masks
+    assert find_masks([folder], copy_all, silent) == masks
 
 
 def test_masks_are_found_without_a_cache_folder(
@@ -142,7 +160,7 @@ def test_masks_are_found_without_a_cache_folder(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert find_masks(folder, copy_all, silent)
+    assert find_masks([folder], copy_all, silent)
     assert os.listdir(tmp_path) == ["file"]
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.commands import Run, line_messages
+from transduce.decode.composition import ComposedPart, gap_after
 from transduce.decode.load import load_translator
+from transduce.decode.options import Sampling
+from transduce.decode.segmentation import Part
 from transduce.decode.translator import Translator
 from transduce.model_folder import BUILTIN
 from transduce.text.terms import Glossary
@@ -109,6 +112,12 @@ def test_a_line_with_nothing_to_translate_passes_through(captions: Translator, l
     assert found.notes == ("nothing_to_translate",)
 
 
+def test_a_line_of_codes_that_the_model_changes_is_copied(captions: Translator) -> None:
+    line = "AB-4711x 12kW word0x word1y Q7"
+    [found] = captions.translate([line])
+    assert (found.text, found.flags) == (line, ())
+
+
 def test_a_term_stands_where_the_models_own_word_stood(captions: Translator) -> None:
     for text, term, own in (
         (CAPTIONS[4], ("dog", "ziege"), "hund"),
@@ -187,8 +196,10 @@ def test_a_glossary_that_matches_no_line_is_reported(transduce: Run, tmp_path: P
     stdin = b"I love you\nThe cat sleeps\n"
     code, _, err = transduce("translate", "--glossary", tmp_path / "terms.tsv", stdin=stdin)
     assert code == 0
-    message = "no entry of the glossary is in any line; check its language and spelling"
+    message = "no glossary entry matches any line; check the glossary's language and spelling"
     assert f"transduce: warning: {message}\n" in err
+    _, _, err = transduce("translate", "--glossary", tmp_path / "terms.tsv", stdin=b"")
+    assert message not in err, "there was no line to match"
     (tmp_path / "terms.tsv").write_text("cat\tmicio\n")
     _, _, err = transduce("translate", "--glossary", tmp_path / "terms.tsv", stdin=stdin)
     assert message not in err
@@ -212,3 +223,74 @@ def test_lines_of_a_test_set_are_evaluated_whole(transduce: Run, tmp_path: Path)
     system = ("--system", "a=" + str(tmp_path / "test.it"))
     code, _, err = transduce("compare", *files, *system, "--system", f"b={BUILTIN}")
     assert note in err
+
+
+def test_after_a_prefix_a_link_is_kept_and_the_prefix_too(transduce: Run) -> None:
+    """With sampling nothing can be required: what is missing is flagged."""
+    text = b"The cat sees https://example.org\nThe cat sees 4711 dogs\n"
+    for options in ((), ("--sample",), ("--engine", "torch", "--beam", 1)):
+        code, out, err = transduce("translate", "--prefix", "Il gatto", *options, stdin=text)
+        assert code == 0, err
+        first, second = out.splitlines()
+        assert first.startswith("Il gatto")
+        assert second.startswith("Il gatto")
+        if not options:
+            assert first.count("https://example.org") == 1
+
+
+def test_alternatives_repair_nothing() -> None:
+    translator = load_translator(engine="torch")
+    [found] = translator.translate(["The cat sees 4711 dogs"], prefix="Il", alternatives=3)
+    assert all(each.text.startswith("Il") for each in found.alternatives)
+
+
+def test_terms_that_the_search_cannot_meet_are_given_up(transduce: Run) -> None:
+    options = ("--prefix", "Il", "--max-length", 3)
+    code, out, err = transduce("translate", *options, stdin=b"The cat https://example.org\n")
+    assert code == 0, err
+    assert "NaN" not in err
+    assert "placeholder" in err or "https://example.org" in out
+
+
+def test_a_term_in_a_sentence_in_capitals_has_capitals() -> None:
+    translator = load_translator(engine="ctranslate2")
+    glossary = Glossary([("cat", ("micio",))])
+    [found] = translator.translate(["THE CAT SLEEPS"], glossary=glossary)
+    assert found.text == "IL MICIO DORME"
+
+
+def test_repaired_samples_do_not_depend_on_the_lines_before() -> None:
+    translator = load_translator(engine="torch")
+    lines = ["The cat sees 4711 dogs", "I love {name} 35"]
+    together = translator.translate(lines, sampling=Sampling(temperature=1.5))
+    alone = translator.translate(lines[1:], sampling=Sampling(temperature=1.5, first=1))
+    assert together[1].text == alone[0].text
+
+
+def test_a_stream_of_real_text_is_the_translation_of_its_sentences(captions: Translator) -> None:
+    text = f"{CAPTIONS[4]}  see https://example.org ! {CAPTIONS[3]}"
+    streamed = "".join(captions.stream(text))
+    assert streamed.count("https://example.org") == 1
+    assert streamed.startswith(texts_of(captions, [CAPTIONS[4]], beam=1)[0] + "  ")
+
+
+def test_sentences_of_a_script_without_spaces_get_spaces_in_their_translation() -> None:
+    part = Part("猫が好き。", "", ())
+    for text, following, gap in (
+        ("I like cats.", "I like dogs.", " "),
+        ("我喜欢猫。", "我喜欢狗。", ""),
+        ("I like cats.", "", ""),
+    ):
+        after = ComposedPart(Part("犬も。", "", ()), following)
+        assert gap_after(ComposedPart(part, text), after) == gap
+    assert gap_after(ComposedPart(part, "I like cats."), None) == ""
+    spaced = ComposedPart(Part("One.", "  ", ()), "Uno.")
+    assert gap_after(spaced, spaced) == "  "
+    assert gap_after(ComposedPart(Part("One", "", ()), "Uno"), spaced) == ""
+
+
+def test_alignments_count_words_over_sentences_without_a_space(captions: Translator) -> None:
+    [found] = captions.translate(["a dog runs .猫 a man sleeps ."], details=True)
+    n_source, n_target = len(found.source.split()), len(found.text.split())
+    links = [tuple(map(int, link.split("-"))) for link in found.alignment.split()]
+    assert all(i < n_source and j < n_target for i, j in links)

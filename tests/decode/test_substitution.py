@@ -79,6 +79,17 @@ def test_a_hyphenated_word_is_replaced_as_a_whole() -> None:
     assert text == "il micio"
 
 
+def test_a_hyphen_that_joins_nothing_stays() -> None:
+    text = substituted("house and cat", "Haupt- und", {0: {0: 1.0}}, [""], ("house", "Neben"))
+    assert text == "Neben- und"
+
+
+def test_in_a_script_without_spaces_only_what_attends_to_the_term_is_replaced() -> None:
+    links = {0: {0: 1.0}, 1: {1: 0.6}, 2: {1: 0.5}, 3: {2: 1.0}}
+    text = substituted("I love cats", "我喜欢猫", links, [""], ("love", "恨"))
+    assert text == "我恨猫"
+
+
 def test_punctuation_is_never_replaced() -> None:
     text = substituted("the cat", "il .", {1: {1: 1.0}}, [""], ("cat", "micio"))
     assert text == "il ."

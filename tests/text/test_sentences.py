@@ -85,7 +85,7 @@ def test_tokenized_text_ends_its_sentences_between_spaces_only() -> None:
 
 
 def test_a_text_longer_than_any_paragraph_is_left_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sentences, "MAX_CHARACTERS", 20)
+    monkeypatch.setattr(sentences, "MAX_PARAGRAPH", 20)
     assert texts_of("One cat. Two cats ok") == ["One cat.", "Two cats ok"]
     assert texts_of("One cat. Two cats ok.") == ["One cat. Two cats ok."]
 
@@ -157,3 +157,12 @@ def test_the_quick_look_misses_no_second_sentence(text: str) -> None:
     n_sentences = sum(bool(segment.text) for segment in split_sentences(text, "en"))
     has_words = sum(any(map(str.isalnum, each)) for each in texts_of(text)) > 1
     assert has_several_sentences(text, "en") or n_sentences < 2 or not has_words
+
+
+@pytest.mark.parametrize("unit", ["=", ".", "A. ", "! ", "Dr. ", '" ', "a . ", "Hi 😀. ", "x"])
+def test_long_lines_are_split_in_linear_time(unit: str) -> None:
+    """A quadratic search would take minutes: the test's time limit would end it."""
+    text = unit * (400_000 // len(unit))
+    for language in ("en", "fr"):
+        has_several_sentences(text, language)
+        split_sentences(text, language)

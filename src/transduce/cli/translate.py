@@ -85,12 +85,12 @@ def translate(
         bool,
         Option(
             "--protect",
-            help="Copy words with digits unchanged too; links and placeholders always are.",
+            help="Also copy words with digits unchanged; links and placeholders always are.",
         ),
     ] = False,
     no_split: Annotated[
         bool,
-        Option("--no-split", help="Each line is one segment: do not split it into sentences."),
+        Option("--no-split", help="Do not split lines into sentences."),
     ] = False,
     check: Annotated[
         bool,
@@ -228,8 +228,8 @@ def translate_stdin(
                 file.writelines(f"{line}\n" for line in form.lines(number, translation))
             file.flush()
         counts.show_progress()
-    if not has_matched:
-        warn("no entry of the glossary is in any line; check its language and spelling")
+    if counts.n_lines and not has_matched:
+        warn("no glossary entry matches any line; check the glossary's language and spelling")
 
 
 class QualityCounts:

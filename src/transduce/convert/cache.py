@@ -37,9 +37,17 @@ def cache_folder(fingerprint: str) -> Path:
     """
     import ctranslate2
 
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     key = sha256(f"{fingerprint} {FORMAT} {ctranslate2.__version__}".encode())[:32]
-    return Path(home) / "transduce" / "ctranslate2" / key
+    return (user_cache("ctranslate2") or Path(tempfile.gettempdir())) / key
+
+
+def user_cache(name: str) -> Path | None:
+    """Return a folder in the user's cache; None if the user has no home."""
+    try:
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return Path(home) / "transduce" / name
 
 
 def find_converted(folder: ModelFolder, log: Log) -> Path:

@@ -85,8 +85,8 @@ def find_prepared(folder: Path, inputs: Inputs) -> Manifest | None:
 def has_counts(manifest: Manifest) -> bool:
     """Return whether a manifest has the counts of a corpus of pairs or of a text."""
     counts = PAIR_COUNTS if "pairs" in manifest else TEXT_COUNTS
-    has_others = type(manifest.get(SEVERAL, 0)) is int  # older corpora have no such count
-    return has_others and all(type(manifest.get(name)) is int for name in counts)
+    has_optional_count = type(manifest.get(SEVERAL, 0)) is int  # older corpora have no such count
+    return has_optional_count and all(type(manifest.get(name)) is int for name in counts)
 
 
 def check_same_inputs(run: Path, before: Inputs, inputs: Inputs) -> None:

@@ -18,10 +18,12 @@ from transduce.decode.words import Ids
 from transduce.model_folder import ModelFolder
 from transduce.text.edits import EditedText
 from transduce.text.normalize import WORD, split_words
-from transduce.text.numbers import has_numbers, numbers_agree
-from transduce.text.terms import Term, contains_phrase
+from transduce.text.numbers import missing_numbers, numbers_agree
+from transduce.text.terms import UNSPACED_SCRIPTS, Term, contains_phrase
 
 MARGIN = 0.3  # nats a token; a reading of the whole sentence is preferred within it
+# The end of a sentence in a script without spaces: one of its characters or full stops.
+UNSPACED_END = re.compile(rf"[{UNSPACED_SCRIPTS}。！？；，、：]\W*$")
 LINE_BREAKS = re.compile("[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 Hypotheses = Mapping[SearchInput, Sequence[Hypothesis]]  # of each input, best first
@@ -45,7 +47,7 @@ class ComposedPart(NamedTuple):
     target: EditedText | None = None  # what the model wrote, and the text
     versions: tuple[Version, ...] = ()  # with n-best lists: all, best first
     is_complete: bool = True  # the protected parts are there
-    has_numbers: bool = True  # the numbers are those of the source, in digits
+    has_numbers: bool = True  # the numbers are those of the source
     missing: tuple[str, ...] = ()  # terms
     lacks_content: bool = False
     other_targets: tuple[EditedText, ...] = ()  # the same with other forms of its terms
@@ -79,6 +81,7 @@ class Composer:
         self._folder = folder
         self._segmenter = segmenter
         self._reader = segmenter.reader
+        self.target_vocabulary = folder.target_vocabulary
         self._vocabularies = (folder.source_vocabulary, folder.target_vocabulary)
 
     def compose_part(
@@ -90,25 +93,43 @@ class Composer:
             for reading in part.readings
             if (each := self._compose_reading(part, reading, found, options)) is not None
         ]
-        if not composed:
-            return ComposedPart(part, one_line(part.text))
+        if not composed:  # there is none if it is to be copied
+            return ComposedPart(part, one_line(part.text), is_complete=not part.readings)
         best = max(composed, key=lambda each: (-each.n_faults, _confidence(each.hypothesis)))
         first = composed[0]
         if first.n_faults == best.n_faults and _is_nearly_as_sure(first, best):
             return first
         return best
 
-    def retry(self, composed: ComposedPart, options: TranslateOptions) -> tuple[Reading, ...]:
-        """Return other readings of a part whose translation is at fault; none if it is not."""
-        if composed.reading is None or composed.n_faults == 0:
-            return ()
-        if not composed.has_numbers:
-            return self._reader.protect_numbers(composed.part.text, composed.reading)
-        if composed.reading.has_substitutions and options.sampling is None:
-            return (self._reader.require_terms(composed.reading, options),)
-        return ()
+    def retry(self, composed: ComposedPart, options: TranslateOptions) -> Part | None:
+        """Return a part whose translation is at fault with other readings, or with none to copy it.
 
-    def rescore(
+        None if nothing is at fault or there is no other reading.
+        """
+        reading, part = composed.reading, composed.part
+        if reading is None or composed.n_faults == 0:
+            return None
+        if options.alternatives or reading.search_input.prefix:
+            return None  # what was asked for is how this translation goes on
+        if not composed.has_numbers:
+            missing = missing_numbers(part.text, composed.text)
+            readings = self._reader.protect_numbers(part.text, reading, missing)
+            return part._replace(readings=readings)
+        if reading.has_substitutions and options.sampling is None:
+            return part._replace(readings=(self._reader.require_terms(reading, options),))
+        return None
+
+    def encode_candidates(self, composed: ComposedPart) -> list[Ids]:
+        """Return the tokens of a part, and of the same with other forms of its terms.
+
+        There are none if one of them is longer than the model can read.
+        """
+        encoded = self.target_vocabulary.encode_batch(_candidates(composed))
+        if any(len(ids) > self._segmenter.max_tokens for ids in encoded):
+            return []
+        return [tuple(ids) for ids in encoded]
+
+    def choose_form(
         self,
         composed: ComposedPart,
         scored: Sequence[tuple[Ids, Sequence[float]]],
@@ -116,14 +137,14 @@ class Composer:
     ) -> ComposedPart:
         """Return a part with the form of its terms that the model finds likeliest, and its score.
 
-        `scored` has the tokens of each of `texts_to_score`, with their log-probabilities.
+        `scored` has what `encode_candidates` returns, with the log-probabilities of the tokens.
         """
         penalty = make_penalty(options.config)
         hypotheses = []
         for ids, log_probs in scored:
             log_prob = sum(log_probs)
             hypotheses.append(Hypothesis(ids, log_prob, log_prob / penalty(len(log_probs))))
-        texts = texts_to_score(composed)
+        texts = _candidates(composed)
         best = max(range(len(texts)), key=lambda i: hypotheses[i].log_prob)
         text = texts[best]
         versions = composed.versions
@@ -141,7 +162,7 @@ class Composer:
         self, prepared: PreparedText, parts: Sequence[ComposedPart], options: TranslateOptions
     ) -> Translation:
         """Join the translations of all parts; the result has no details yet."""
-        gaps = [one_line(part.part.gap) for part in parts]
+        gaps = gaps_of(parts)
         text = "".join(each.text + gap for each, gap in zip(parts, gaps, strict=True))
         searched = [part for part in parts if part.reading is not None]
         bests = [part.hypothesis for part in searched if part.hypothesis is not None]
@@ -170,9 +191,7 @@ class Composer:
             has_copied_part=any(part.part.is_unreadable for part in parts),
             is_recased=is_recased,
             is_complete=all(part.is_complete for part in parts),
-            has_numbers=all(
-                part.has_numbers or numbers_agree(part.part.text, part.text) for part in parts
-            ),
+            has_numbers=all(part.has_numbers for part in parts),
             unseen=_as_written(unseen, prepared.cleaned) if is_recased else unseen,
             unknown=self.unknown_characters(read),
             missing=tuple(term for part in parts for term in part.missing),
@@ -248,7 +267,7 @@ class Composer:
             target=restored.target,
             versions=tuple(versions) if options.alternatives or options.n_best > 1 else (),
             is_complete=restored.is_complete,
-            has_numbers=options.plain or has_numbers(part.text, text),
+            has_numbers=options.plain or numbers_agree(part.text, text),
             missing=tuple(term.source for term in terms if not self._is_met(term, text)),
             lacks_content=lacks_length(
                 reading.source.text,
@@ -303,7 +322,25 @@ def _as_written(words: Sequence[str], text: str) -> tuple[str, ...]:
     return tuple(written.get(word.casefold(), word) for word in words)
 
 
-def texts_to_score(composed: ComposedPart) -> list[str]:
+def gaps_of(parts: Sequence[ComposedPart]) -> list[str]:
+    """Return the space after each translated part."""
+    following: list[ComposedPart | None] = [*parts[1:], None]
+    return [gap_after(*each) for each in zip(parts, following, strict=True)] if parts else []
+
+
+def gap_after(part: ComposedPart, next_part: ComposedPart | None) -> str:
+    """Return the space after a translated part: that of the source, or one that its script needs.
+
+    Chinese and Japanese sentences have none between them, their translations may need one.
+    """
+    gap = one_line(part.part.gap)
+    if gap or next_part is None or not part.text or not next_part.text:
+        return gap
+    was_unspaced = UNSPACED_END.search(part.part.text) is not None
+    return " " if was_unspaced and UNSPACED_END.search(part.text) is None else ""
+
+
+def _candidates(composed: ComposedPart) -> list[str]:
     """Return the text of a part, and what it is with other forms of its terms."""
     return [composed.text, *(each.text for each in composed.other_targets)]
 

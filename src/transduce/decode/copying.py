@@ -7,13 +7,11 @@ kept in the cache folder of the user.
 """
 
 import contextlib
-import os
 import random
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
-from transduce.convert.cache import find_other_writers, make_private_folders
+from transduce.convert.cache import find_other_writers, make_private_folders, user_cache
 from transduce.decode.alignment import find_units
 from transduce.errors import ModelError
 from transduce.log import Log
@@ -55,20 +53,25 @@ class Masks(NamedTuple):
         return tuple(chosen)
 
 
-def find_masks(folder: ModelFolder, translate: Translate, log: Log) -> Masks:
-    """Return the words that a model copies reliably, from the cache if they were found before."""
-    if folder.fingerprint is None:
-        return try_masks(folder, translate)
-    key = sha256(f"{folder.fingerprint} {FORMAT}".encode())[:32]
-    path = _cache_folder() / f"{key}.json"
+def find_masks(folders: Sequence[ModelFolder], translate: Translate, log: Log) -> Masks:
+    """Return the words that a model copies reliably, from the cache if they were found before.
+
+    Several folders are an ensemble.
+    """
+    fingerprints = [each.fingerprint or "" for each in folders]
+    cache = user_cache("masks")
+    if not all(fingerprints) or cache is None:
+        return try_masks(folders[0], translate)
+    key = sha256(" ".join((*fingerprints, str(FORMAT))).encode())[:32]
+    path = cache / f"{key}.json"
     with contextlib.suppress(OSError, ModelError):
         if find_other_writers(path) is None:
             record = read_json(path, "cache")
             names, numbers = record.get("names"), record.get("numbers")
             if _is_words(names) and _is_words(numbers):
                 return Masks(tuple(names), tuple(numbers))
-    log("trying which words the model copies, to mask links and placeholders with them (once)")
-    found = try_masks(folder, translate)
+    log("testing which words the model copies, to mask links and placeholders (once per model)")
+    found = try_masks(folders[0], translate)
     with contextlib.suppress(OSError):  # without a cache they are tried again
         make_private_folders(path.parent)
         replace_file(path, to_json(found._asdict()))
@@ -81,11 +84,6 @@ def _is_words(value: object) -> TypeGuard[list[str]]:
         and len(value) <= MAX_MASKS
         and all(isinstance(each, str) and each.isalnum() for each in value)
     )
-
-
-def _cache_folder() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "transduce" / "masks"
 
 
 def try_masks(folder: ModelFolder, translate: Translate) -> Masks:

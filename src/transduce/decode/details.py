@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from transduce.decode.alignment import Link, align, pharaoh
-from transduce.decode.composition import ComposedPart
+from transduce.decode.composition import ComposedPart, gaps_of
 from transduce.decode.scoring import ScoredTarget
 from transduce.decode.translation import Translation
 from transduce.decode.words import Ids
@@ -23,14 +23,15 @@ def add_details(
 ) -> Translation:
     """Return the translation with `pieces`, `token_scores` and `alignment`.
 
-    Tokens and scores are those that the model wrote. The alignment links the words of the source
-    and of the translation. A part that was copied has no tokens; its words count all the same.
+    Tokens and scores are those of the model's output: what was put back later has none. The
+    alignment links the words of the source and of the translation. A copied part has no tokens, but
+    its words count in the alignment.
     """
     links: list[Link] = []
     pieces: list[str] = []
     token_scores: list[float] = []
     n_source_words = n_target_words = 0  # of the parts before
-    for part in parts:
+    for part, target_gap in zip(parts, gaps_of(parts), strict=True):
         if part.reading is not None and part.hypothesis is not None and part.target is not None:
             source, target = part.reading.search_input.ids, part.hypothesis.ids
             of_pair = scored[source, target]
@@ -41,14 +42,20 @@ def add_details(
             links += [(i + n_source_words, j + n_target_words) for i, j in aligned]
             pieces += [vocabularies[1].token(i) for i in target]
             token_scores += of_pair.log_probs
-        n_source_words += len(part.part.text.split())
-        n_target_words += len(part.text.split())
+        n_source_words += _n_complete_words(part.part.text, part.part.gap)
+        n_target_words += _n_complete_words(part.text, target_gap)
     return replace(
         translation,
         pieces=tuple(pieces),
         token_scores=tuple(token_scores),
         alignment=pharaoh(links),
     )
+
+
+def _n_complete_words(text: str, gap: str) -> int:
+    """Return how many words of a part have ended: without a gap the last one goes on."""
+    n_words = len(text.split())
+    return n_words if gap or not n_words else n_words - 1
 
 
 def score_details(

@@ -32,7 +32,7 @@ class Hypothesis:
     score: float  # log_prob after the length penalty: hypotheses are ranked by it
     truncated: bool = False  # ended by the maximum length, not by the model's own [EOS]
     # Cross-attention of the alignment layer, a row for each id and a column for each source token,
-    # [EOS] last; only if it was requested.
+    # perhaps with one more for [EOS]; only if it was requested.
     attention: Attention | None = field(default=None, compare=False)
 
 

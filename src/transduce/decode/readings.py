@@ -5,6 +5,7 @@ and other protected parts are masked by words that the model copies, or removed;
 that the model knows. restoring.py puts back what was changed.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,6 +21,7 @@ from transduce.model_folder import ModelFolder
 from transduce.text.case import Casing
 from transduce.text.edits import Edit, EditedText, edit, overlaps_any
 from transduce.text.normalize import clean
+from transduce.text.numbers import digits_of
 from transduce.text.protected import (
     BRACKETS,
     SENTENCE_PUNCTUATION,
@@ -27,6 +29,7 @@ from transduce.text.protected import (
     ProtectedPart,
     add_parts,
     find_protected,
+    has_letter,
     has_words,
     join_neighbors,
     numbers_in,
@@ -61,8 +64,15 @@ class Reading:
 
     def numbered(self, text_number: int, part_number: int) -> "Reading":
         """Return the reading for sampling, where what is drawn depends on the text's number."""
-        search_input = self.search_input._replace(text_number=text_number, part_number=part_number)
-        return replace(self, search_input=search_input)
+
+        def number(search_input: SearchInput) -> SearchInput:
+            return search_input._replace(text_number=text_number, part_number=part_number)
+
+        return replace(
+            self,
+            search_input=number(self.search_input),
+            lookups=tuple(map(number, self.lookups)),
+        )
 
     @property
     def is_plain(self) -> bool:
@@ -78,7 +88,7 @@ class Reading:
     @property
     def has_substitutions(self) -> bool:
         """Return whether terms or numbers take the place of the model's own words."""
-        return bool(self.substituted)
+        return bool(self.numbers) or (bool(self.terms) and not self.is_constrained)
 
     @property
     def needs_attention(self) -> bool:
@@ -138,13 +148,24 @@ class Reader:
             return (plain,)
         return self._read_variants(sentence, protected, terms, recased) or (plain,)
 
-    def protect_numbers(self, sentence: str, reading: Reading) -> tuple[Reading, ...]:
-        """Return readings of a sentence that get its numbers into the translation.
+    def protect_numbers(
+        self, sentence: str, reading: Reading, missing: Counter[str]
+    ) -> tuple[Reading, ...]:
+        """Return readings of a sentence that get its missing numbers into the translation.
 
-        They take the place of what the model wrote for them, or are protected.
+        There are none if the sentence has only numbers, and is to be copied. Otherwise they take
+        the place of what the model wrote for them, or are protected. `missing` are the digits of
+        those to protect; none means all.
         """
-        parts = add_parts(list(reading.protected), numbers_in(sentence))
+        wrong = [
+            part
+            for part in numbers_in(sentence)
+            if not missing or missing[digits_of(part.text)] or has_letter(part.text)
+        ]
+        parts = add_parts(reading.protected, wrong or numbers_in(sentence))
         protected = join_neighbors(sentence, parts)
+        if not has_words(sentence, protected):
+            return ()
         numbers = tuple(
             TermMatch(Term(part.text, (part.text,)), part.start, part.end)
             for part in parts
@@ -153,10 +174,12 @@ class Reader:
         substituting = replace(reading, numbers=numbers)
         lookups = self._lookups(sentence, substituting.substituted)
         recased = self._word_forms.recase(sentence, protected)
-        return (
+        found = (
             replace(substituting, lookups=lookups),
             *self._read_variants(sentence, protected, reading.terms, recased),
         )
+        old = reading.search_input
+        return tuple(each.numbered(old.text_number, old.part_number) for each in found)
 
     def require_terms(self, reading: Reading, options: TranslateOptions) -> Reading:
         """Return a reading for which the search itself puts in the terms."""
@@ -270,9 +293,11 @@ class Reader:
         required = sorted((*copied, *terms), key=lambda match: match.start)
         if not required:
             return reading
-        return self.require_terms(
-            replace(reading, kept=tuple(protected), terms=tuple(required)), options
-        )
+        kept = replace(reading, kept=tuple(protected), terms=terms, is_constrained=True)
+        if options.sampling is not None:  # nothing can be required; what is missing is flagged
+            return kept
+        constrained = self.require_terms(replace(kept, terms=tuple(required)), options)
+        return replace(constrained, terms=terms)
 
     def _encode_prefix(self, prefix: str) -> tuple[int, ...]:
         if not prefix.strip():
@@ -315,8 +340,8 @@ class Reader:
 def remove_parts(sentence: str, parts: Sequence[ProtectedPart]) -> list[Edit]:
     """Return the edits that remove parts from a sentence, each with a space and its brackets.
 
-    What belongs to a part and makes no sense without it goes too: brackets or quotes with nothing
-    else in them, and the 's of a name.
+    What belongs to a part and makes no sense without it goes too: brackets with nothing else in
+    them, and the 's of a name.
     """
     edits: list[Edit] = []
     for part in parts:

@@ -38,6 +38,8 @@ def restore(
     else:
         edits = []
     free = [each for each in substitutions if not overlaps_any(each, edits)]
+    if reading.casing is not None and reading.casing.is_upper:
+        free = [each._replace(replacement=each.replacement.upper()) for each in free]
     edits = [*edits, *free]
     if reading.casing is not None:
         edits += _recase(reading.casing, reading, text, aligned, edits)

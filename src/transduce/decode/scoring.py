@@ -68,15 +68,20 @@ def score_targets(
     targets: Sequence[Sequence[int]],
     *,
     with_attention: bool = False,
+    recorder: AttentionRecorder | None = None,
 ) -> list[ScoredTarget]:
     """Score pairs of token sequences, all positions of a pair in one pass.
 
     The probabilities of an ensemble are averaged. The attention is that of the first model: the
-    cross-attention of its alignment layer, averaged over the heads. Raises ModelError for NaN.
+    cross-attention of its alignment layer, averaged over the heads. `recorder` is one of the first
+    model, if there is one already. Raises ModelError for NaN.
     """
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]) + len(targets[i]))
     lengths = [max(len(sources[i]), len(targets[i])) + 1 for i in order]
-    recorder = AttentionRecorder(models[0]) if with_attention else None
+    if not with_attention:
+        recorder = None
+    elif recorder is None:
+        recorder = AttentionRecorder(models[0])
     scoring_models = [recorder.model, *models[1:]] if recorder is not None else models
 
     found: dict[int, ScoredTarget] = {}

@@ -112,19 +112,21 @@ class Segmenter:
         segments = split_sentences(text, self.language)
         if len(segments) < 2:
             return segments
-        inside = [range(part.start + 1, part.end) for part in find_protected(text)]
-        if not inside:
+        protected = find_protected(text)
+        if not protected:
             return segments
-        joined: list[Segment] = []
-        offset = 0
+        groups: list[list[Segment]] = []
+        offset = i = 0
         for segment in segments:
-            if joined and any(offset in part for part in inside):
-                last = joined.pop()
-                segment = Segment(last.text + last.gap + segment.text, segment.gap)
-                offset -= len(last.text) + len(last.gap)
-            joined.append(segment)
+            while i < len(protected) and protected[i].end <= offset:
+                i += 1
+            is_inside = i < len(protected) and protected[i].start < offset
+            if is_inside:
+                groups[-1].append(segment)
+            else:
+                groups.append([segment])
             offset += len(segment.text) + len(segment.gap)
-        return joined
+        return [_join(group) for group in groups]
 
     def split_long(self, text: str) -> Iterator[tuple[Segment, list[int]]]:
         """Yield the segments of a text that is too long, each with its tokens."""
@@ -141,6 +143,12 @@ class Segmenter:
     def _count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, or of characters if it is not encoded."""
         return [len(ids) or len(text) for ids, text in zip(self._encode(texts), texts, strict=True)]
+
+
+def _join(segments: Sequence[Segment]) -> Segment:
+    """Return the segments as one."""
+    *others, last = segments
+    return Segment("".join(each.text + each.gap for each in others) + last.text, last.gap)
 
 
 class _PartMaker:
@@ -164,10 +172,10 @@ class _PartMaker:
         elif 0 < len(ids) <= self._max_tokens:
             self._add_part(sentence, ids)
         else:
-            parts = list(self._segmenter.split_long(sentence.text))
-            self.is_split = self.is_split or len(parts) > 1
-            for segment, segment_ids in parts:
+            n_before = len(self.parts)
+            for segment, segment_ids in self._segmenter.split_long(sentence.text):
                 self._add_part(segment, segment_ids)
+            self.is_split = self.is_split or len(self.parts) > n_before + 1
             if sentence.gap and self.parts:
                 last = self.parts.pop()
                 self.parts.append(last._replace(gap=last.gap + sentence.gap))
@@ -176,7 +184,7 @@ class _PartMaker:
         if not 0 < len(ids) <= self._segmenter.max_tokens:
             self.parts.append(Part(segment.text, segment.gap, (), is_unreadable=bool(segment.text)))
             return
-        prefix = "" if any(part.readings for part in self.parts) else self._prefix
+        prefix, self._prefix = self._prefix, ""  # of the first part that is translated
         readings = self._segmenter.reader.read(segment.text, ids, prefix, self._options)
         if self._options.sampling is not None:  # otherwise equal inputs are one search
             number = len(self.parts)

@@ -17,7 +17,7 @@ from transduce.decode.readings import Reading
 from transduce.text.case import capitalize
 from transduce.text.edits import Edit
 from transduce.text.numbers import DIGITS, NUMBER
-from transduce.text.terms import PHRASE_WORD, TermMatch
+from transduce.text.terms import PHRASE_WORD, UNSPACED_CHARACTER, TermMatch
 
 MIN_MASS = 0.15  # attention to a term's words below which a word is not its translation
 OWN_WORD_BONUS = 1.0  # for a word that the model also writes for the term alone
@@ -136,15 +136,33 @@ def _find_place(
     if best is None:
         return None
     first = last = best
-    while first > 0 and units[first - 1][1] == units[first][0] and first - 1 not in taken:
-        if not (text[units[first - 1][0]].isalnum() or text[units[first - 1][0]] == "-"):
-            break
+    while first > 0 and first - 1 not in taken and _is_joined(text, units, first - 1, mass):
         first -= 1
-    while last + 1 < len(units) and units[last][1] == units[last + 1][0] and last + 1 not in taken:
-        if not (text[units[last + 1][0]].isalnum() or text[units[last + 1][0]] == "-"):
-            break
+    while last + 1 < len(units) and last + 1 not in taken and _is_joined(text, units, last, mass):
         last += 1
+    while first < best and text[units[first][0]] == "-":
+        first += 1
+    while last > best and text[units[last][0]] == "-":
+        last -= 1
     return _whole_number(text, units, first, last)
+
+
+def _is_joined(
+    text: str, units: Sequence[Span], i: int, mass: Float[np.ndarray, " target_unit"]
+) -> bool:
+    """Return whether unit i and the next are parts of one word: with a hyphen between them.
+
+    In a script without spaces each character is a unit; both must attend to the term.
+    """
+    (start, end), (next_start, _) = units[i], units[i + 1]
+    if end < next_start:
+        return False
+    if "-" in (text[start], text[next_start]):
+        return text[start] in "-" or text[start].isalnum()
+    is_unspaced = UNSPACED_CHARACTER.match(text[start]) and UNSPACED_CHARACTER.match(
+        text[next_start]
+    )
+    return bool(is_unspaced) and bool(min(mass[i], mass[i + 1]) > MIN_MASS)
 
 
 def _whole_number(text: str, units: Sequence[Span], first: int, last: int) -> tuple[int, int]:

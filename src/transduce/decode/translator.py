@@ -5,30 +5,31 @@ sooner, takes less memory and does not share the cores with torch's threads.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from transduce.config import DecodeConfig, resolve
-from transduce.decode.composition import ComposedPart, Composer, one_line, texts_to_score
+from transduce.decode.composition import ComposedPart, Composer, gap_after
 from transduce.decode.copying import Masks, find_masks
 from transduce.decode.engines.base import (
     Engine,
     EngineSetup,
     SearchInput,
+    SearchResult,
     Unsupported,
     begin_search,
 )
 from transduce.decode.engines.registry import find_engines, open_engine
+from transduce.decode.finishing import Finisher
 from transduce.decode.hypotheses import NAN_SCORES, Hypothesis, make_penalty
 from transduce.decode.options import EngineName, Precision, Sampling, TranslateOptions
 from transduce.decode.quality import CONTENT_MISSING, has_gap, lacks_length
 from transduce.decode.readings import Reading
 from transduce.decode.segmentation import Part, PreparedText, Segmenter
 from transduce.decode.translation import Translation
-from transduce.decode.words import Ids
 from transduce.errors import DataError, ModelError, UsageError
 from transduce.log import Log, silent
 from transduce.model_folder import ModelFolder
@@ -77,6 +78,7 @@ class Translator:
         self.decode_config = folder.config.decode
         self._segmenter = Segmenter(self.folders, self._find_masks)
         self._composer = Composer(folder, self._segmenter)
+        self._finisher = Finisher(self._composer, self._begin_readings, self._engine_for)
 
         if precision == "bf16":
             self._check_bfloat16()
@@ -87,8 +89,9 @@ class Translator:
         self._engines: dict[str, Engine] = {}  # those that are open, by name
         self._masks: Masks | None = None  # words that the model copies; None: not known
         self._log = log
-        self._has_named_rules = False  # said by which rules sentences are split
+        self._has_logged_rules = False  # by which sentences are split
         self._lock = threading.RLock()  # held while an engine is opened
+        self._masks_lock = threading.Lock()  # held while masks are tried
 
     @cached_property
     def models(self) -> "list[transduce.model.Transformer]":
@@ -169,8 +172,8 @@ class Translator:
     ) -> list[Translation]:
         """Translate texts, one result each, in order. A blank text stays blank.
 
-        Settings that are None are the model's own. The keywords are the fields of
-        `TranslateOptions`. With `sampling`, translations are drawn and `beam` has no effect.
+        Settings that are None are the model's own. The keywords are fields of `TranslateOptions`.
+        With `sampling`, translations are drawn and `beam` has no effect.
         """
         if isinstance(texts, str):
             raise TypeError("translate takes a list of texts: write translate([text])")
@@ -206,8 +209,7 @@ class Translator:
         if options.forbid:
             options = replace(options, forbid=tuple(map(self.clean, options.forbid)))
         prepared = self._segmenter.prepare(texts, options)
-        if not (self._has_named_rules or self._segmenter.language):
-            self._name_rules(prepared)
+        self._log_fallback_rules(prepared)
         readings = (
             reading for text in prepared for part in text.parts for reading in part.readings
         )
@@ -225,6 +227,7 @@ class Translator:
             self.settings(beam=1), sampling=sampling, no_repeat=no_repeat, prefix=prefix
         )
         [prepared] = self._segmenter.prepare([text], options)
+        self._log_fallback_rules([prepared])
         return (chunk for chunk in self._stream_parts(prepared.parts, options) if chunk)
 
     def score(
@@ -281,24 +284,26 @@ class Translator:
         """Return the characters of a text that are not in the vocabulary."""
         return self._composer.unknown_characters(text)
 
-    def _name_rules(self, prepared: Sequence[PreparedText]) -> None:
-        """Say once that texts are split by the rules of another language."""
+    def _log_fallback_rules(self, prepared: Sequence[PreparedText]) -> None:
+        """Log once that texts are split by the rules of another language."""
+        if self._has_logged_rules or self.language is not None:
+            return
         if any(text.n_sentences > 1 for text in prepared):
-            self._has_named_rules = True
+            self._has_logged_rules = True
             self._log(
-                "the model does not name its source language: "
-                f"sentences are split by the rules of {FALLBACK!r}"
+                "the model does not name its source language: sentences are split by the rules "
+                f"of {FALLBACK!r} (a training names it from --languages)"
             )
 
     def _find_masks(self) -> Masks:
         """Return the words that the model copies, found by trying them once."""
-        with self._lock:
+        with self._masks_lock:
             if self._masks is None:
-                self._masks = find_masks(self.folder, self._translate_greedily, self._log)
+                self._masks = find_masks(self.folders, self._translate_greedily, self._log)
             return self._masks
 
     def _translate_greedily(self, texts: Sequence[str]) -> list[str]:
-        options = TranslateOptions(self.settings(beam=1), plain=True)
+        options = TranslateOptions(DecodeConfig(beam=1), plain=True)
         return [each.text for each in self.translate_with(texts, options)]
 
     def _check_bfloat16(self) -> None:
@@ -317,20 +322,16 @@ class Translator:
                 self._engines[name] = open_engine(name, self._setup)
             return self._engines[name]
 
-    def _search(
-        self, inputs: Sequence[SearchInput], options: TranslateOptions
-    ) -> Iterator[tuple[SearchInput, list[Hypothesis]]]:
-        """Begin to search and return an iterator over the inputs with their hypotheses."""
-        if not inputs:
-            return iter(())
-        engine = self.engine(options).engine
-        results = begin_search(engine, inputs, options)
-        return ((inputs[i], hypotheses) for i, hypotheses in results)
+    def _engine_for(self, options: TranslateOptions) -> Engine:
+        return self.engine(options).engine
 
     def _begin_readings(
-        self, readings: Iterable[Reading], options: TranslateOptions
+        self, readings: Iterable[Reading], options: TranslateOptions, engine: Engine | None = None
     ) -> Iterator[tuple[SearchInput, list[Hypothesis]]]:
-        """Begin to search what is read, each input once, with attention where it is needed."""
+        """Begin to search what is read, each input once, with attention where it is needed.
+
+        `engine` None means the one for the options.
+        """
         plain: dict[SearchInput, None] = {}
         attended: dict[SearchInput, None] = {}
         for reading in readings:
@@ -339,10 +340,15 @@ class Translator:
             else:
                 plain[reading.search_input] = None
         with_attention = replace(options, attention=True)
-        # Those with attention come last: they replace the same input without.
-        return chain(
-            self._search(list(plain), options), self._search(list(attended), with_attention)
-        )
+        searches = [
+            _search(engine or self._engine_for(each_options), inputs, each_options)
+            for inputs, each_options in (
+                ([each for each in plain if each not in attended], options),
+                (list(attended), with_attention),
+            )
+            if inputs
+        ]
+        return chain.from_iterable(searches)
 
     def _finish(
         self,
@@ -350,101 +356,13 @@ class Translator:
         results: Iterable[tuple[SearchInput, list[Hypothesis]]],
         options: TranslateOptions,
     ) -> list[Translation]:
-        """Compose the translations; a text of one plain part at once, while others are searched."""
-        of_input: dict[SearchInput, list[int]] = {}  # texts of one plain part, by their input
-        for number, text in enumerate(prepared):
-            if len(text.parts) == 1 and len(text.parts[0].readings) == 1:
-                [reading] = text.parts[0].readings
-                if reading.is_plain:
-                    of_input.setdefault(reading.search_input, []).append(number)
-
-        found: dict[SearchInput, list[Hypothesis]] = {}
-        composed: dict[int, list[ComposedPart]] = {}
-        for search_input, hypotheses in results:
-            if not hypotheses:
-                raise ModelError(NAN_SCORES)
-            found[search_input] = hypotheses
-            for number in of_input.get(search_input, ()):
-                [part] = prepared[number].parts
-                composed[number] = [self._composer.compose_part(part, found, options)]
-        for number, text in enumerate(prepared):
-            if number not in composed:
-                composed[number] = [
-                    self._composer.compose_part(part, found, options) for part in text.parts
-                ]
-        if not options.plain:
-            self._repair(composed, options)
-            self._rescore(composed, options)
-        if options.check:
-            self._check(composed, options)
-
+        """Wait for the results of a search and return the translations."""
+        composed = self._finisher.finish(prepared, results, options)
         translations = [
-            self._composer.compose(text, composed[number], options)
-            for number, text in enumerate(prepared)
+            self._composer.compose(text, parts, options)
+            for text, parts in zip(prepared, composed, strict=True)
         ]
-        if not options.details:
-            return translations
-        return self._detailed(translations, [composed[i] for i in range(len(prepared))])
-
-    def _repair(
-        self, composed: Mapping[int, list[ComposedPart]], options: TranslateOptions
-    ) -> None:
-        """Translate the parts that are at fault by other readings, and keep what is better."""
-        retried: list[tuple[int, int, Part]] = []
-        for number, parts in composed.items():
-            for place, part in enumerate(parts):
-                if part.n_faults and (readings := self._composer.retry(part, options)):
-                    retried.append((number, place, part.part._replace(readings=readings)))
-        if not retried:
-            return
-        all_readings = (reading for _, _, part in retried for reading in part.readings)
-        found = dict(self._begin_readings(all_readings, options))
-        for number, place, retried_part in retried:
-            better = self._composer.compose_part(retried_part, found, options)
-            if better.reading is not None and better.n_faults < composed[number][place].n_faults:
-                composed[number][place] = better
-
-    def _rescore(
-        self, composed: Mapping[int, list[ComposedPart]], options: TranslateOptions
-    ) -> None:
-        """Score the translations that terms were put into, and choose the forms of the terms."""
-        places = [
-            (parts, place)
-            for parts in composed.values()
-            for place, part in enumerate(parts)
-            if part.has_new_words
-        ]
-        if not places:
-            return
-        texts = [texts_to_score(parts[place]) for parts, place in places]
-        encoded = self.target_vocabulary.encode_batch([text for each in texts for text in each])
-        targets = iter(tuple(ids) for ids in encoded)
-        pairs: list[list[tuple[Ids, Ids]]] = []
-        for (parts, place), variants in zip(places, texts, strict=True):
-            reading = parts[place].reading
-            assert reading is not None, "a part with terms was translated"
-            pairs.append([(reading.search_input.ids, next(targets)) for _ in variants])
-        engine = self.engine(options).engine
-        scored = iter(engine.score([pair for each in pairs for pair in each]))
-        for (parts, place), of_part in zip(places, pairs, strict=True):
-            found = [(target, next(scored)) for _, target in of_part]
-            parts[place] = self._composer.rescore(parts[place], found, options)
-
-    def _check(self, composed: Mapping[int, list[ComposedPart]], options: TranslateOptions) -> None:
-        """Score the translations again, and mark those that leave something out."""
-        places = [
-            (parts, place, (part.reading.search_input.ids, part.hypothesis.ids))
-            for parts in composed.values()
-            for place, part in enumerate(parts)
-            if part.reading is not None and part.hypothesis is not None
-        ]
-        if not places:
-            return
-        pairs = list(dict.fromkeys(pair for _, _, pair in places))
-        scored = dict(zip(pairs, self.engine(options).engine.score(pairs), strict=True))
-        for parts, place, pair in places:
-            lacks_content = parts[place].lacks_content or has_gap(scored[pair])
-            parts[place] = parts[place]._replace(lacks_content=lacks_content)
+        return self._detailed(translations, composed) if options.details else translations
 
     def _detailed(
         self, translations: Sequence[Translation], composed: Sequence[Sequence[ComposedPart]]
@@ -473,15 +391,24 @@ class Translator:
 
     def _stream_parts(self, parts: Sequence[Part], options: TranslateOptions) -> Iterator[str]:
         """Yield the translations of parts; only plain ones as they are written."""
+        engine = self.torch_engine
+        search = partial(self._begin_readings, engine=engine)
+        finisher = Finisher(self._composer, search, lambda options: engine)
+        previous: ComposedPart | None = None
         for part in parts:
+            if previous is not None:
+                yield gap_after(previous, ComposedPart(part, part.text))
             if part.readings and part.readings[0].is_plain:
-                yield from self._stream_part(part.readings[0].search_input, options)
+                chunks = []
+                for chunk in self._stream_part(part.readings[0].search_input, options):
+                    chunks.append(chunk)
+                    yield chunk
+                previous = ComposedPart(part, "".join(chunks))
             else:
-                found = dict(self._begin_readings(part.readings, options))
-                composed = {0: [self._composer.compose_part(part, found, options)]}
-                self._repair(composed, options)
-                yield composed[0][0].text
-            yield one_line(part.gap)
+                previous = finisher.finish_part(part, options)
+                yield previous.text
+        if previous is not None:
+            yield gap_after(previous, None)
 
     def _stream_part(self, search_input: SearchInput, options: TranslateOptions) -> Iterator[str]:
         ids: list[int] = []
@@ -496,6 +423,39 @@ class Translator:
                 yield text[len(yielded) :]
                 yielded = text
         yield text[len(yielded) :]
+
+
+def _search(
+    engine: Engine, inputs: Sequence[SearchInput], options: TranslateOptions
+) -> Iterator[tuple[SearchInput, list[Hypothesis]]]:
+    """Begin to search and return an iterator over the inputs with their hypotheses.
+
+    An input whose terms cannot all be met gets the hypotheses without them.
+    """
+    results = begin_search(engine, inputs, options)
+    return _without_impossible_terms(engine, inputs, results, options)
+
+
+def _without_impossible_terms(
+    engine: Engine,
+    inputs: Sequence[SearchInput],
+    results: Iterator[SearchResult],
+    options: TranslateOptions,
+) -> Iterator[tuple[SearchInput, list[Hypothesis]]]:
+    impossible: list[SearchInput] = []
+    for i, hypotheses in results:
+        if hypotheses:
+            yield inputs[i], hypotheses
+        elif inputs[i].terms:
+            impossible.append(inputs[i])
+        else:
+            raise ModelError(NAN_SCORES)
+    if impossible:
+        without = [each._replace(terms=()) for each in impossible]
+        for i, hypotheses in begin_search(engine, without, options):
+            if not hypotheses:
+                raise ModelError(NAN_SCORES)
+            yield impossible[i], hypotheses
 
 
 def _check_models(folders: Sequence[ModelFolder]) -> None:

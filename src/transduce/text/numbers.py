@@ -16,45 +16,61 @@ MAX_SPELLED = 12  # numbers up to this one may be written as a word
 HALF_DAY = 12  # hours
 
 
-def has_numbers(source: str, target: str) -> bool:
-    """Return whether a target has all numbers of its source in digits, and no others."""
-    return any(missing == extra == [] for missing, extra in _differences(source, target))
-
-
 def numbers_agree(source: str, target: str) -> bool:
     """Return whether no number of the source is missing or changed in the target.
 
-    A target may spell out small numbers, and tell the time of the afternoon by 24 hours.
+    A target may spell out small numbers, and tell the time by 12 or by 24 hours.
     """
-    return any(_is_usual(missing, extra) for missing, extra in _differences(source, target))
+    return not DIGITS.search(source) or any(
+        not (missing or extra) for missing, extra in _differences(source, target)
+    )
 
 
-def _differences(source: str, target: str) -> Iterator[tuple[list[str], list[str]]]:
+def missing_numbers(source: str, target: str) -> Counter[str]:
+    """Return the numbers of a source that its target lacks, as digits, with how often.
+
+    Of the ways to read numbers the one is taken by which the fewest are missing.
+    """
+    if numbers_agree(source, target):
+        return Counter()
+    return min((missing for missing, _ in _differences(source, target)), key=Counter.total)
+
+
+def digits_of(text: str) -> str:
+    """Return the digits of a text as ASCII digits."""
+    return "".join(_ascii(run) for run in DIGITS.findall(text))
+
+
+def _differences(source: str, target: str) -> Iterator[tuple[Counter[str], Counter[str]]]:
     """Yield the numbers that are missing and those that were added, for each way to read numbers.
 
-    A source without numbers has no difference.
+    Differences that languages make are left out.
     """
-    if not DIGITS.search(source):
-        yield [], []
-        return
     for read in (_numbers, _digit_runs, _all_digits):
         wanted, found = Counter(read(source)), Counter(read(target))
-        yield list((wanted - found).elements()), list((found - wanted).elements())
+        missing, extra = wanted - found, found - wanted
+        for number in list(missing):
+            for other in _other_hours(number):
+                n_equal = min(missing[number], extra[other])
+                missing[number] -= n_equal
+                extra[other] -= n_equal
+        is_spelled = {number: len(number) <= 2 and int(number) <= MAX_SPELLED for number in missing}
+        missing = Counter({number: n for number, n in missing.items() if not is_spelled[number]})
+        yield +missing, +extra
 
 
-def _is_usual(missing: list[str], extra: list[str]) -> bool:
-    """Return whether the difference is none, or one that languages make."""
-    left = list(missing)
-    for number in extra:
-        earlier = str(int(number) - HALF_DAY) if len(number) == 2 else ""
-        if earlier not in left:
-            return False
-        left.remove(earlier)
-    return all(len(number) <= 2 and int(number) <= MAX_SPELLED for number in left)
+def _other_hours(number: str) -> tuple[str, ...]:
+    """Return the same hour of the afternoon by the other clock: 17 for 5, 5 for 17."""
+    hour = int(number) if len(number) <= 2 else 0
+    if 0 < hour < HALF_DAY:
+        return (str(hour + HALF_DAY),)
+    if HALF_DAY < hour < 2 * HALF_DAY:
+        return (str(hour - HALF_DAY),)
+    return ()
 
 
 def _numbers(text: str) -> list[str]:
-    return ["".join(_ascii(run) for run in DIGITS.findall(n)) for n in NUMBER.findall(text)]
+    return [digits_of(number) for number in NUMBER.findall(text)]
 
 
 def _digit_runs(text: str) -> list[str]:
@@ -62,7 +78,7 @@ def _digit_runs(text: str) -> list[str]:
 
 
 def _all_digits(text: str) -> list[str]:
-    return ["".join(_digit_runs(text))]
+    return [digits_of(text)]
 
 
 def _ascii(digits: str) -> str:

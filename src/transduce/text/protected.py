@@ -5,10 +5,9 @@ found if they are asked for.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from transduce.text.edits import overlaps_any
 from transduce.text.numbers import NUMBER as NUMERAL
 from transduce.text.terms import is_word_character
 
@@ -58,7 +57,6 @@ PROTECTED = re.compile(
 # A word with a digit, as a whole: 1.5kg, 12:30, COVID-19, $5.
 NUMBER_WORD = re.compile(r"""(?<![^\s"'(\[«“])[^\s\d"'(\[«“]{0,64}\d[^\s"'»”]{0,2000}""")
 SENTENCE_PUNCTUATION = ".,;:!?…"
-PAIRS = {")": "(", "]": "[", "}": "{", '"': '"', "'": "'", "”": "“", "»": "«", "’": "‘"}
 BRACKETS = {")": "(", "]": "["}
 
 
@@ -89,10 +87,17 @@ def find_protected(text: str, *, with_numbers: bool = False) -> list[ProtectedPa
 
 
 def add_parts(
-    parts: list[ProtectedPart], others: Iterator[ProtectedPart] | list[ProtectedPart]
+    parts: Sequence[ProtectedPart], others: Iterable[ProtectedPart]
 ) -> list[ProtectedPart]:
-    """Return parts with those others that overlap none of them, from left to right."""
-    return sorted([*parts, *(each for each in others if not overlaps_any(each, parts))])
+    """Return parts with those others that overlap none of them; all are from left to right."""
+    free = []
+    i = 0
+    for each in others:
+        while i < len(parts) and parts[i].end <= each.start:
+            i += 1
+        if i == len(parts) or each.end <= parts[i].start:
+            free.append(each)
+    return sorted([*parts, *free])
 
 
 def join_neighbors(text: str, parts: list[ProtectedPart]) -> list[ProtectedPart]:

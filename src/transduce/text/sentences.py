@@ -15,14 +15,14 @@ SENTENCE_START = re.compile(r"(?<=[.!?…])[\"'”’»)\]]{0,3} +\w")
 ABBREVIATION = re.compile(
     r"(?<!\w)(?:[^\W\d_]|MM|Dr|Prof|Mr|Mrs|Ms|Mme|Mlle|Mgr|Ste?|Sig|Dott|Sra?|Srta|Hr)\.\s*$"
 )
-GOOD_ABBREVIATIONS = "en"  # the language whose abbreviations sentencex knows
-# A mark that may end a sentence, and a word after it. Most lines of a corpus have none.
-POSSIBLE_END = re.compile(r"[^\w\s,;:'’(\[–—-].*?\w", re.DOTALL)
+ABBREVIATIONS_KNOWN_IN = "en"  # the language whose abbreviations sentencex knows
+POSSIBLE_END = re.compile(r"[^\w\s,;:'’(\[–—-]")
+WORD_CHARACTER = re.compile(r"\w")
 # In tokenized text the full stop of a sentence is between spaces, that of an abbreviation is not.
 TOKENIZED_STOP = re.compile(r" \.\s")
 TOKENIZED_END = re.compile(r" [.!?]+\s")
 TOKENIZED_QUOTE = re.compile(r"(?:\"|&quot;|'')(?:\s|$)")
-MAX_CHARACTERS = 1 << 20  # a longer text is no paragraph: only what is too long is split
+MAX_PARAGRAPH = 1 << 20  # a longer text is no paragraph: only what is too long is split
 LANGUAGE_CODE = re.compile(r"[a-z]{2,3}(?=[-_.]|$)")
 # Three-letter codes of ISO 639 that people use, and the two letters that the rules go by.
 TWO_LETTERS = {
@@ -108,14 +108,15 @@ def split_sentences(text: str, language: str | None) -> list[Segment]:
 
 def has_several_sentences(text: str, language: str | None) -> bool:
     """Return whether a text has more than one sentence."""
-    if POSSIBLE_END.search(text) is None:
+    end = POSSIBLE_END.search(text)
+    if end is None or WORD_CHARACTER.search(text, end.end()) is None:  # most lines of a corpus
         return False
     return sum(bool(segment.text) for segment in split_sentences(text, language)) > 1
 
 
 def _sentence_lengths(text: str, language: str) -> list[int]:
     """Return the lengths of the sentences, their sum being that of the text."""
-    if len(text) > MAX_CHARACTERS:
+    if len(text) > MAX_PARAGRAPH:
         return [len(text)]
     if " ." in text and TOKENIZED_STOP.search(text):
         return _tokenized_lengths(text)
@@ -128,7 +129,7 @@ def _sentence_lengths(text: str, language: str) -> list[int]:
         if type(error).__name__ != "PanicException":  # of Rust: a fault of sentencex
             raise
         return [len(text)]
-    if len(sentences) > 1 and language != GOOD_ABBREVIATIONS:
+    if len(sentences) > 1 and language != ABBREVIATIONS_KNOWN_IN:
         sentences = _join_abbreviations(sentences)
     lengths = list(map(len, sentences))
     return lengths if sum(lengths) == len(text) else [len(text)]
@@ -136,13 +137,13 @@ def _sentence_lengths(text: str, language: str) -> list[int]:
 
 def _join_abbreviations(sentences: Sequence[str]) -> list[str]:
     """Return the sentences, those that end with an abbreviation joined with the next one."""
-    joined: list[str] = []
+    groups: list[list[str]] = []
     for sentence in sentences:
-        if joined and ABBREVIATION.search(joined[-1]):
-            joined[-1] += sentence
+        if groups and ABBREVIATION.search(groups[-1][-1]):
+            groups[-1].append(sentence)
         else:
-            joined.append(sentence)
-    return joined
+            groups.append([sentence])
+    return ["".join(group) for group in groups]
 
 
 def _capitalize(match: re.Match[str]) -> str:

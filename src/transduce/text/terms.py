@@ -123,19 +123,26 @@ def read_glossary(path: Path) -> Glossary:
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip() or line.startswith("#"):
             continue
-        fields = next(csv.reader([line])) if is_csv else line.split("\t")
+        fields = _csv_fields(path, number, line) if is_csv else line.split("\t")
         source, *targets = (part.strip() for part in fields)
         while is_csv and targets and not targets[-1]:
             targets.pop()  # rows of a table have equally many fields
         if not source or not all(targets):
             raise DataError(
-                f"{path}, line {number}: empty phrase or translation; "
-                f"expected phrase, tab, translation: {line[:MAX_QUOTED]!r}"
+                f"{path}, line {number}: empty phrase or translation; expected phrase, "
+                f"{'comma' if is_csv else 'tab'}, translation: {line[:MAX_QUOTED]!r}"
             )
         entries.append((source, tuple(targets)))
     if not entries:
         raise DataError(f"{path} has no entry; expected lines like: cat, tab, gatto")
     return Glossary(entries)
+
+
+def _csv_fields(path: Path, number: int, line: str) -> list[str]:
+    try:
+        return next(csv.reader([line]))
+    except csv.Error as error:
+        raise DataError(f"{path}, line {number}: {error}; correct the line") from None
 
 
 def read_phrases(path: Path) -> list[str]:

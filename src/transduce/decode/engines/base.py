@@ -65,6 +65,9 @@ class Engine(Protocol):
     ) -> Iterator[SearchResult]:
         """Begin a search and return an iterator over its results, each input once, in any order.
 
+        With `options.attention` each hypothesis has the cross-attention of
+        `ModelConfig.alignment_layer`. An engine that has none says so in `unsupported`.
+
         An engine with threads of its own searches while the caller does other work. There are no
         hypotheses for an input whose terms cannot all be met, or if the scores are NaN.
         """

@@ -27,7 +27,7 @@ from transduce.decode.hypotheses import Hypothesis, Penalty, make_penalty
 from transduce.decode.options import Precision, Sampling, TranslateOptions
 from transduce.decode.rules import begin_with, forbid, no_repeat, not_empty, only_text
 from transduce.decode.sampling import sampler
-from transduce.decode.scoring import AttentionRecorder, score_targets
+from transduce.decode.scoring import AttentionRecorder, ScoredTarget, score_targets
 from transduce.decode.search import (
     NEVER,
     Candidates,
@@ -164,6 +164,12 @@ class SearchPlan:
         return [self.constraints.rank(i, each, self.penalty) for i, each in enumerate(found)]
 
 
+def _attend(hypothesis: Hypothesis, scored: ScoredTarget) -> Hypothesis:
+    """Return a hypothesis with its attention, without that of [EOS]."""
+    assert scored.attention is not None, "scored with attention"
+    return replace(hypothesis, attention=scored.attention[:-1, :-1])
+
+
 class TorchEngine:
     """Search in torch with one model or an ensemble: the reference, which supports all options."""
 
@@ -235,13 +241,13 @@ class TorchEngine:
         sources = [each.ids for each, own in zip(inputs, found, strict=True) for _ in own]
         flat = [hypothesis for own in found for hypothesis in own]
         scored = score_targets(
-            self.models, sources, [each.ids for each in flat], with_attention=True
+            self.models,
+            sources,
+            [each.ids for each in flat],
+            with_attention=True,
+            recorder=self._recorder,
         )
-        attended: Iterator[Hypothesis] = (
-            replace(hypothesis, attention=each.attention[:-1, :-1])
-            for hypothesis, each in zip(flat, scored, strict=True)
-            if each.attention is not None
-        )
+        attended = iter([_attend(*each) for each in zip(flat, scored, strict=True)])
         return [[next(attended) for _ in own] for own in found]
 
     def plan(self, inputs: Sequence[SearchInput], options: TranslateOptions) -> SearchPlan:

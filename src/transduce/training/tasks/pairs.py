@@ -303,7 +303,7 @@ def log_corpus(log: Log, manifest: Manifest, vocabularies: Vocabularies, request
     blank = f", {manifest['blank']:,} dropped (blank on one side)" if manifest["blank"] else ""
     log(f"corpus: {n_pairs:,} pairs{blank}")
     if n_several := manifest.get(prepared.SEVERAL, 0):
-        log(f"several sentences: {n_several:,} of the sources")
+        log(f"{n_several:,} of the sources have several sentences")
     if manifest["split_off"]:
         log(
             f"validation: {manifest['split_off']:,} of the pairs "
