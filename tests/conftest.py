@@ -13,6 +13,8 @@ from pathlib import Path
 
 # Set before torch is imported, as the command line does; see docs/decisions.md.
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+if "PYTEST_XDIST_WORKER" in os.environ:  # one process for each core: more threads would collide
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import torch

@@ -89,7 +89,17 @@ def test_the_commands_of_the_readme_run_in_order(tmp_path: Path) -> None:
         if "--glossary" in command:
             assert "macchina" in out or "automobile" in out
     assert len((tmp_path / "out.it").read_text().splitlines()) == 60
-    for command in commands_of(TRANSLATING):  # the page continues from the README
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_commands_of_the_page_on_translating_run_in_order(tmp_path: Path) -> None:
+    """The page continues from the README: with a model of its own and test files."""
+    write_grammar(tmp_path, 60)
+    for name in ("en", "it"):
+        (tmp_path / f"test.{name}").write_text((tmp_path / f"train.{name}").read_text())
+    [train] = [command for command in COMMANDS if command.startswith("transduce train")]
+    for command in (train, *commands_of(TRANSLATING)):
         run(command, tmp_path)
     assert len((tmp_path / "report.jsonl").read_text().splitlines()) == 60
     assert len((tmp_path / "links.txt").read_text().splitlines()) == 60
@@ -106,6 +116,8 @@ def test_the_commands_of_the_page_on_evaluating_run_in_order(tmp_path: Path) -> 
     assert "greedy against test.en" in (tmp_path / "compare.html").read_text()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_commands_of_the_page_on_looking_inside_run_in_order(tmp_path: Path) -> None:
     outputs = [run(command, tmp_path) for command in commands_of(INSIDE)]
     assert len(outputs) >= 8

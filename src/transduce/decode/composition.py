@@ -53,7 +53,7 @@ class ComposedPart(NamedTuple):
     other_targets: tuple[EditedText, ...] = ()  # the same with other forms of its terms
 
     @property
-    def has_new_words(self) -> bool:
+    def needs_rescoring(self) -> bool:
         """Return whether terms were put in, and nothing else, so that the text can be scored.
 
         Not with numbers: a model that did not write them finds them unlikely, whatever the rest is.

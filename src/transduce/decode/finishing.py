@@ -108,7 +108,7 @@ class Finisher:
         """Score the translations that terms were put into, and choose the forms of the terms."""
         pairs: dict[Place, list[tuple[Ids, Ids]]] = {}
         for place, part in _places(composed):
-            if part.has_new_words and part.reading is not None:
+            if part.needs_rescoring and part.reading is not None:
                 targets = self._composer.encode_candidates(part)
                 if targets:
                     source = part.reading.search_input.ids

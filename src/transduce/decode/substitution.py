@@ -17,7 +17,7 @@ from transduce.decode.readings import Reading
 from transduce.text.case import capitalize
 from transduce.text.edits import Edit
 from transduce.text.numbers import DIGITS, NUMBER
-from transduce.text.terms import PHRASE_WORD, UNSPACED_CHARACTER, TermMatch
+from transduce.text.terms import UNSPACED_CHARACTER, TermMatch, count_phrase
 
 MIN_MASS = 0.15  # attention to a term's words below which a word is not its translation
 OWN_WORD_BONUS = 1.0  # for a word that the model also writes for the term alone
@@ -50,11 +50,13 @@ def find_substitutions(
     taken: set[int] = set()  # target units of earlier terms
     n_met: dict[str, int] = {}  # occurrences of a form in the text that belong to earlier terms
     for match, own, forms in zip(reading.substituted, own_words, allowed_forms, strict=True):
-        there = next((form for form in forms if _count(text, form) > n_met.get(form, 0)), None)
+        there = next(
+            (form for form in forms if count_phrase(text, form) > n_met.get(form, 0)), None
+        )
         if there is not None:
             n_met[there] = n_met.get(there, 0) + 1
             continue
-        mass = _mass(reading, match, aligned)
+        mass = _attention_share(reading, match, aligned)
         if match in reading.numbers:
             mass[_other_words(text, aligned.target_units, own)] = 0.0
         span = _find_place(text, aligned.target_units, mass, own, taken)
@@ -78,15 +80,7 @@ def choose_forms(substitutions: Sequence[Substitution]) -> Iterator[list[Edit]]:
         ]
 
 
-def _count(text: str, phrase: str) -> int:
-    """Return how often a text contains a phrase as whole words, ignoring case."""
-    words = [word.casefold() for word in PHRASE_WORD.findall(text)]
-    sought = [word.casefold() for word in PHRASE_WORD.findall(phrase)]
-    starts = range(len(words) - len(sought) + 1)
-    return sum(words[i : i + len(sought)] == sought for i in starts)
-
-
-def _mass(
+def _attention_share(
     reading: Reading, match: TermMatch, aligned: AlignedText
 ) -> Float[np.ndarray, " target_unit"]:
     """Return the share of each target unit's attention that went to the words of a term."""

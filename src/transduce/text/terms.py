@@ -157,9 +157,14 @@ def read_phrases(path: Path) -> list[str]:
 
 def contains_phrase(text: str, phrase: str) -> bool:
     """Return whether a text contains a phrase as whole words, ignoring case."""
+    return count_phrase(text, phrase) > 0
+
+
+def count_phrase(text: str, phrase: str) -> int:
+    """Return how often a text contains a phrase as whole words, ignoring case."""
     words, sought = _casefolded_words(text), _casefolded_words(phrase)
     n_starts = len(words) - len(sought) + 1
-    return any(words[i : i + len(sought)] == sought for i in range(n_starts))
+    return sum(words[i : i + len(sought)] == sought for i in range(n_starts))
 
 
 def is_word_character(character: str) -> bool:
