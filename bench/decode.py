@@ -248,16 +248,17 @@ def hugging_face(folder: Path, beam: int, precision: str) -> Translate:
     import transformers
 
     from transduce.data.batch import encode_source, pad
-    from transduce.model.layers import EPSILON
+    from transduce.model_folder import load_model
     from transduce.text.vocabulary import EOS, PAD, Vocabulary
 
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     model = transformers.MarianMTModel.from_pretrained(folder / "marian", dtype=dtype).eval()
+    epsilon = load_model(folder / "model").config.model.norm_epsilon
     for module in model.modules():
         if isinstance(module, torch.nn.LayerNorm):
-            module.eps = EPSILON  # not a setting of MarianConfig
+            module.eps = epsilon  # not a setting of MarianConfig
     vocabulary = Vocabulary((folder / "model" / "sentencepiece.model").read_bytes())
 
     def search(rows: list[list[int]]) -> list[list[int]]:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from transduce.model import Transformer
 from transduce.model.attention import MultiHeadAttention
-from transduce.model.layers import EPSILON, DecoderLayer, EncoderLayer
+from transduce.model.layers import DecoderLayer, EncoderLayer
 from transduce.text.vocabulary import EOS, PAD, SOS
 
 
@@ -17,7 +17,7 @@ def to_marian(model: Transformer) -> tuple[dict[str, Any], dict[str, Tensor]]:
     The position tables are Marian's own: all sines, then all cosines, where the paper interleaves
     them. The d_model axis of every weight is permuted accordingly, which changes no result.
     Marian's attention has biases, which are zero here. The epsilon of its LayerNorm is 1e-5, which
-    its settings cannot change; ours is 1e-6.
+    its settings cannot change: `marian_of` does.
     """
     config = model.config
     assert config.norm == "post"
@@ -95,5 +95,5 @@ def marian_of(model: Transformer, max_positions: int = 512) -> Any:
     assert all("embed_positions" in name for name in missing)
     for module in theirs.modules():
         if isinstance(module, torch.nn.LayerNorm):
-            module.eps = EPSILON
+            module.eps = model.config.norm_epsilon
     return theirs

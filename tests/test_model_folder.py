@@ -8,10 +8,29 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from transduce.config import ModelConfig
 from transduce.errors import MissingInputError, ModelError, OutputError
-from transduce.model.weights import average
-from transduce.model_folder import ModelFolder, find_model, load_model, open_model, save_model
+from transduce.model import Transformer
+from transduce.model.weights import average, weights_of
+from transduce.model_folder import (
+    BUILTIN,
+    ModelFolder,
+    find_model,
+    load_model,
+    open_model,
+    save_model,
+)
 from transduce.storage import sha256
+
+# A config.json as it was written before LayerNorm's epsilon and all later fields were settings.
+OLD_CONFIG = """{
+ "text": {"kind": "bpe", "vocab_size": 700, "joint": true, "normalization": "nfc",
+          "languages": ["en", "it"], "dropout": 0.0},
+ "model": {"kind": "encoder-decoder", "vocab_size": 700, "target_vocab_size": null, "n_layers": 1,
+           "d_model": 16, "d_ff": 23, "n_heads": 2, "d_k": null, "d_v": null, "dropout": 0.1,
+           "norm": "post", "positions": "sinusoidal", "window": 256, "max_positions": 1024},
+ "decode": {"beam": 4, "alpha": 1.0, "length_penalty": "power", "max_length": null}
+}"""
 
 
 @pytest.fixture
@@ -50,6 +69,35 @@ def test_a_model_survives_a_round_trip_through_disk(
     assert loaded.words == untrained_folder.words
     for a, b in zip(loaded.model.parameters(), untrained_folder.model.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_an_old_folder_gives_the_same_numbers_to_the_bit(
+    folder: Path, untrained_folder: ModelFolder
+) -> None:
+    """An old folder has no `norm_epsilon`: it was 1e-6. A new one has what it was trained with."""
+    assert load_model(folder).config.model.norm_epsilon == 1e-5
+    rewrite(folder, "config.json", lambda content: OLD_CONFIG.encode())
+    loaded = load_model(folder)
+    assert loaded.config.model.norm_epsilon == 1e-6
+
+    values = {**untrained_folder.config.model.model_dump(), "norm_epsilon": 1e-6}
+    as_before = Transformer(ModelConfig(**values)).eval()
+    as_before.load_state_dict(untrained_folder.model.state_dict())
+    assert weights_of(loaded.model).keys() == weights_of(as_before).keys()
+    source, target = torch.randint(4, 700, (3, 11)), torch.randint(4, 700, (3, 7))
+    is_real = torch.ones_like(source, dtype=torch.bool)
+    logits = loaded.model(source, is_real, target)
+    assert torch.equal(logits, as_before(source, is_real, target))
+    assert not torch.equal(logits, untrained_folder.model(source, is_real, target))
+
+    save_model(folder.parent / "again", loaded)
+    assert load_model(folder.parent / "again").config == loaded.config
+
+
+def test_the_published_models_are_old_folders_whose_epsilon_stays() -> None:
+    results = Path(__file__).parent.parent / "results" / "multi30k-en-de"
+    for path in (BUILTIN, results):
+        assert open_model(path).config.model.norm_epsilon == 1e-6
 
 
 def test_float16_halves_the_file_and_hardly_changes_the_weights(

@@ -129,6 +129,9 @@ class ModelConfig(Section):
     norm: Literal["post", "pre"] = Field(
         "post", description="LayerNorm after each sub-layer (post, as in the paper) or before (pre)"
     )
+    norm_epsilon: float = Field(
+        1e-5, ge=1e-12, le=1, description="epsilon of LayerNorm, added to the variance"
+    )
     positions: Literal["sinusoidal", "learned"] = Field(
         "sinusoidal", description="position encoding: section 3.5, or Table 3 (E)"
     )
@@ -169,6 +172,19 @@ class ModelConfig(Section):
     def value_size(self) -> int:
         """The width of values per head, d_v."""
         return self.d_v or self.d_model // self.n_heads
+
+
+# What a setting was before it was stored. Files without it were written then.
+UNWRITTEN: Mapping[str, Any] = {"norm_epsilon": 1e-6}
+
+
+def unwritten(stored: ModelConfig) -> dict[str, Any]:
+    """Return the settings that are missing in stored ones, with the values they had then.
+
+    `stored` was read from a folder that an older version of transduce wrote. Settings that a user
+    wrote are not stored: what they leave out has the default of today.
+    """
+    return {name: value for name, value in UNWRITTEN.items() if name not in stored.model_fields_set}
 
 
 class TrainConfig(Section):

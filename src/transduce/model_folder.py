@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
-from transduce.config import DecodeConfig, ModelConfig, Section, TextConfig
+from transduce.config import DecodeConfig, ModelConfig, Section, TextConfig, unwritten
 from transduce.errors import MissingInputError, ModelError
 from transduce.storage import open_regular, read_json, sha256, to_json, write_folder
 from transduce.text.printable import printable
@@ -264,7 +264,7 @@ def _read_checked(folder: Path, name: str, entry: Mapping[str, Any], *, keep: bo
 
 def _parse_config(content: bytes, folder: Path) -> FolderConfig:
     try:
-        return FolderConfig.model_validate_json(content)
+        config = FolderConfig.model_validate_json(content)
     except ValidationError as error:
         problem = error.errors()[0]
         where = "".join(f"{part}." for part in problem["loc"]).rstrip(".")
@@ -274,6 +274,8 @@ def _parse_config(content: bytes, folder: Path) -> FolderConfig:
             "it was edited, or written by another version of transduce: "
             "restore the file, or use that version"
         ) from None
+    model = config.model.model_copy(update=unwritten(config.model))
+    return config.model_copy(update={"model": model})
 
 
 def _parse_vocabulary(content: bytes, path: Path) -> Vocabulary:

@@ -5,7 +5,7 @@ from torch import nn
 from transduce.config import ModelConfig
 from transduce.errors import ConfigError
 from transduce.model import LanguageModel, Transformer
-from transduce.model.layers import EPSILON, AddAndNorm, DecoderLayer, EncoderLayer
+from transduce.model.layers import AddAndNorm, DecoderLayer, EncoderLayer
 from transduce.model.transformer import count_parameters
 
 VARIANTS = [
@@ -61,7 +61,7 @@ def test_logits_equal_those_of_pytorchs_own_stacks() -> None:
         "d_model": 26,
         "nhead": 2,
         "dim_feedforward": 37,
-        "layer_norm_eps": EPSILON,
+        "layer_norm_eps": ours.config.norm_epsilon,
         "batch_first": True,
     }
     encoder = nn.TransformerEncoder(

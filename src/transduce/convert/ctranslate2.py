@@ -42,8 +42,6 @@ def convert(model: "Transformer", folder: Path) -> None:
     """
     from ctranslate2.specs import TransformerSpec
 
-    from transduce.model.layers import EPSILON
-
     config = model.config
     if reason := unsupported_shape(config):
         raise ModelError(f"CTranslate2 cannot represent this model: {reason}")
@@ -71,7 +69,7 @@ def convert(model: "Transformer", folder: Path) -> None:
     spec.config.eos_token = str(EOS)
     spec.config.decoder_start_token = str(SOS)
     spec.config.add_source_eos = True
-    spec.config.layer_norm_epsilon = EPSILON
+    spec.config.layer_norm_epsilon = config.norm_epsilon
     spec.register_source_vocabulary(token_names(len(model.source_embedding.weight)))
     spec.register_target_vocabulary(token_names(len(model.target_embedding.weight)))
     spec.validate()

@@ -10,7 +10,6 @@ from transduce.model.dropout import Dropout
 
 TargetMask = Bool[Tensor, "#batch 1 target so_far"] | None
 SourceMask = Bool[Tensor, "#batch 1 1 source"] | None
-EPSILON = 1e-6  # of LayerNorm; not stated in the paper, this is the value of tensor2tensor
 
 
 class FeedForward(nn.Module):
@@ -28,6 +27,11 @@ class FeedForward(nn.Module):
         return self.w_2(self.w_1(x).relu())
 
 
+def layer_norm(config: ModelConfig) -> nn.LayerNorm:
+    """Return a LayerNorm over d_model (Ba et al. 2016). The paper does not state its epsilon."""
+    return nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
+
+
 class AddAndNorm(nn.Module):
     """LayerNorm(x + Dropout(Sublayer(x))): the "Add & Norm" of Figure 1, sections 3.1 and 5.4.
 
@@ -38,7 +42,7 @@ class AddAndNorm(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(config.d_model, eps=EPSILON)
+        self.norm = layer_norm(config)
         self.dropout = Dropout(config.dropout)
         self.is_pre = config.norm == "pre"
 

@@ -17,7 +17,7 @@ from transduce.errors import ConfigError
 from transduce.model.attention import causal_mask, padding_mask
 from transduce.model.cache import Cache
 from transduce.model.dropout import Dropout
-from transduce.model.layers import EPSILON, DecoderLayer, EncoderLayer
+from transduce.model.layers import DecoderLayer, EncoderLayer, layer_norm
 from transduce.model.positions import LearnedPositions, sinusoids
 
 
@@ -195,7 +195,7 @@ class LanguageModel(nn.Module):
 
 def final_norm(config: ModelConfig) -> nn.Module:
     """Return the last LayerNorm of a pre-norm stack, whose last sum is not normalized."""
-    return nn.LayerNorm(config.d_model, eps=EPSILON) if config.norm == "pre" else nn.Identity()
+    return layer_norm(config) if config.norm == "pre" else nn.Identity()
 
 
 def require_vocab_size(config: ModelConfig) -> int:

@@ -49,6 +49,7 @@ from transduce.training.run_folder import (
     check_run_folder,
     hold_run,
     record_settings,
+    unwritten_settings,
 )
 from transduce.training.signals import catch_stop_signals
 from transduce.training.start import load_start_model, make_model
@@ -180,10 +181,11 @@ def train_task(
     """
     log = partial(console.print, highlight=False, markup=False)
     start_model = load_start_model(start, task.kind)
-    layers = [task.defaults, *settings]
+    defaults = [task.defaults, unwritten_settings(run)]
+    layers = [*defaults, *settings]
     if start_model:
         start_model.check(preset, settings, log)
-        layers = [task.defaults, start_model.settings, *settings]
+        layers = [*defaults, start_model.settings, *settings]
     check_layers(preset, layers)
 
     requested = prepared.text_settings(layers)

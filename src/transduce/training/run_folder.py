@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from transduce.config import Config, differences, read_toml, resolve, to_toml
+from transduce.config import Config, Layer, differences, read_toml, resolve, to_toml, unwritten
 from transduce.data.prepared import Inputs, check_same_inputs, is_inputs
 from transduce.errors import (
     BusyError,
@@ -104,7 +104,7 @@ def record_settings(run: Path, config: Config, inputs: Inputs) -> None:
 
 def check_same_settings(run: Path, config: Config) -> None:
     """Raise OutputError with the list of differences if the run has other settings."""
-    before = resolve(read_toml(run / SETTINGS))
+    before = resolve(read_toml(run / SETTINGS), unwritten_settings(run))
     changed = differences(before.model_dump(), config.model_dump())
     if changed:
         hint = ""
@@ -114,6 +114,13 @@ def check_same_settings(run: Path, config: Config) -> None:
             f"{run} already holds another run: {'; '.join(changed)}. "
             f"Choose a new folder, or give the same settings as before{hint}"
         )
+
+
+def unwritten_settings(run: Path) -> Layer:
+    """Return the settings that the run has but an older version did not write into run.toml."""
+    if not (run / SETTINGS).is_file():
+        return {}
+    return {"model": unwritten(resolve(read_toml(run / SETTINGS)).model)}
 
 
 def cannot_create(run: Path, reason: str | None) -> OutputError:

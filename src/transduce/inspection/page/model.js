@@ -19,7 +19,6 @@ import {
   UNKNOWN_ID,
 } from "./pieces.js";
 
-const NORM_EPSILON = 1e-6;
 // The stop rule of transduce/decode/hypotheses.py.
 const ENDS_PER_BEAM = 2;
 const MIN_CERTAINTY = -0.5; // mean log-probability of a token
@@ -169,8 +168,8 @@ function multiplyRows(x, n, weight, bias, nIn, nOut) {
   return y;
 }
 
-/** LayerNorm of each row. */
-function normRows(x, n, weight, bias) {
+/** LayerNorm of each row; `epsilon` is added to the variance. */
+function normRows(x, n, weight, bias, epsilon) {
   const width = weight.length;
   const y = new x.constructor(x.length);
   for (let row = 0; row < n; row += 1) {
@@ -180,7 +179,7 @@ function normRows(x, n, weight, bias) {
     mean /= width;
     let variance = 0;
     for (let i = 0; i < width; i += 1) variance += (x[at + i] - mean) ** 2;
-    const scale = 1 / Math.sqrt(variance / width + NORM_EPSILON);
+    const scale = 1 / Math.sqrt(variance / width + epsilon);
     for (let i = 0; i < width; i += 1) y[at + i] = (x[at + i] - mean) * scale * weight[i] + bias[i];
   }
   return y;
@@ -352,11 +351,12 @@ class PageModel {
     const shape = [n, this.config.d_model];
     const weight = this.weight(`${name}_norm.norm.weight`);
     const bias = this.weight(`${name}_norm.norm.bias`);
+    const epsilon = this.config.norm_epsilon;
     const isPre = this.config.norm === "pre";
-    const read = isPre ? normRows(x, n, weight, bias) : x;
+    const read = isPre ? normRows(x, n, weight, bias, epsilon) : x;
     const out = sublayer(read);
     const sum = addRows(x, out);
-    const norm = isPre ? sum : normRows(sum, n, weight, bias);
+    const norm = isPre ? sum : normRows(sum, n, weight, bias, epsilon);
     keepTensor(run, `${at}.in`, shape, read);
     keepTensor(run, `${at}.out`, shape, out);
     keepTensor(run, `${at}.add`, shape, sum);
@@ -498,7 +498,8 @@ class PageModel {
   /** The LayerNorm after a pre-norm stack; post-norm needs none. */
   finalNorm(name, x, n) {
     if (this.config.norm !== "pre") return x;
-    return normRows(x, n, this.weight(`${name}.weight`), this.weight(`${name}.bias`));
+    const [weight, bias] = ["weight", "bias"].map((part) => this.weight(`${name}.${part}`));
+    return normRows(x, n, weight, bias, this.config.norm_epsilon);
   }
 
   /** The encoder, Figure 1 (left): one vector for each source token. */
