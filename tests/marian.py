@@ -16,8 +16,8 @@ def to_marian(model: Transformer) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
     The position tables are Marian's own: all sines, then all cosines, where the paper interleaves
     them. The d_model axis of every weight is permuted accordingly, which changes no result.
-    Marian's attention has biases, which are zero here. The epsilon of its LayerNorm is 1e-5, which
-    its settings cannot change: `marian_of` does.
+    Marian's attention has biases, which are zero if ours has none. The epsilon of its LayerNorm is
+    1e-5, which its settings cannot change: `marian_of` does.
     """
     config = model.config
     assert config.norm == "post"
@@ -37,7 +37,7 @@ def to_marian(model: Transformer) -> tuple[dict[str, Any], dict[str, Tensor]]:
     settings = {
         "vocab_size": len(embedding),
         "d_model": config.d_model,
-        "activation_function": "relu",
+        "activation_function": config.activation,
         "scale_embedding": True,
         "dropout": 0.0,
         "pad_token_id": PAD,
@@ -73,10 +73,14 @@ def _attention(attention: MultiHeadAttention, name: str, order: Tensor) -> dict[
         ("v_proj", attention.w_v),
     ):
         weights[f"{name}.{part}.weight"] = linear.weight.detach()[:, order]
-        weights[f"{name}.{part}.bias"] = torch.zeros(linear.out_features)
+        weights[f"{name}.{part}.bias"] = _bias(linear)
     weights[f"{name}.out_proj.weight"] = attention.w_o.weight.detach()[order]
-    weights[f"{name}.out_proj.bias"] = torch.zeros(len(order))
+    weights[f"{name}.out_proj.bias"] = _bias(attention.w_o)[order]
     return weights
+
+
+def _bias(linear: torch.nn.Linear) -> Tensor:
+    return torch.zeros(linear.out_features) if linear.bias is None else linear.bias.detach()
 
 
 def _ordered(module: Any, name: str, order: Tensor) -> dict[str, Tensor]:

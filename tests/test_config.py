@@ -20,8 +20,8 @@ SETTINGS = """
 text.kind text.vocab_size text.joint text.normalization text.languages text.dropout
 data.batch_tokens data.max_length data.valid_pairs
 model.kind model.vocab_size model.target_vocab_size model.n_layers model.d_model model.d_ff
-model.n_heads model.d_k model.d_v model.dropout model.norm model.norm_epsilon model.positions
-model.window model.max_positions
+model.n_heads model.d_k model.d_v model.attention_bias model.activation
+model.dropout model.norm model.norm_epsilon model.positions model.window model.max_positions
 train.steps train.warmup_steps train.learning_rate train.schedule train.label_smoothing
 train.consistency train.accumulate train.clip_norm train.validate_every train.save_every
 train.average_last train.patience train.better_by train.seed train.precision

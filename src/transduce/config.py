@@ -28,6 +28,7 @@ Steps = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Length = Annotated[int, Field(ge=1, le=1_048_576)]  # tokens of one text
 VocabularySize = Annotated[int, Field(ge=1, le=1_048_576)]
 Width = Annotated[int, Field(ge=1, le=65_536)]  # of a vector
+Activation = Literal["relu", "gelu", "swish"]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -121,6 +122,12 @@ class ModelConfig(Section):
     )
     d_v: Width | None = Field(
         None, description="width of values per head; default: d_model / n_heads"
+    )
+    attention_bias: bool = Field(
+        False, description="biases in the four linear maps of attention; the paper has none"
+    )
+    activation: Activation = Field(
+        "relu", description="activation of the feed-forward network; the paper has relu (Eq. 2)"
     )
     dropout: Probability = Field(
         0.1,

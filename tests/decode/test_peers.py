@@ -209,6 +209,11 @@ def compare_engines(folder: ModelFolder, beam: int) -> int:
         {"norm": "pre"},
         {"positions": "learned", "max_positions": 61},
         {"target_vocab_size": 97},
+        {"norm_epsilon": 0.1},
+        {"norm_epsilon": 0.1, "norm": "pre"},
+        {"attention_bias": True},
+        {"activation": "gelu"},
+        {"activation": "swish"},
         {
             "norm": "pre",
             "positions": "learned",
@@ -217,7 +222,7 @@ def compare_engines(folder: ModelFolder, beam: int) -> int:
             "n_layers": 3,
         },
     ],
-    ids=["the paper's", "pre-norm", "learned positions", "two vocabularies", "all of them"],
+    ids=lambda shape: "-".join(map(str, shape)) or "the paper's",
 )
 def test_ctranslate2_gives_every_token_the_same_probability(
     shape: dict[str, Any], tmp_path: Path

@@ -1,6 +1,7 @@
 """The model inside the page computes the same as PyTorch: logits, tokens, translations, traces."""
 
 import json
+import math
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -274,6 +275,8 @@ def test_invalid_edits_give_the_same_message_in_python_and_javascript(
         {"norm": "pre"},
         {"positions": "learned", "max_positions": 61},
         {"n_layers": 3, "n_heads": 3, "d_k": 7, "d_v": 5},
+        {"attention_bias": True, "activation": "swish", "norm_epsilon": 0.01},
+        {"attention_bias": True, "activation": "gelu", "norm": "pre", "norm_epsilon": 0.1},
         {"n_layers": 4, "norm": "pre", "positions": "learned", "n_heads": 3, "d_k": 3, "d_v": 13},
     ],
     ids=lambda changes: "-".join(map(str, changes)) or "post",
@@ -303,6 +306,13 @@ def test_every_kind_of_model_gives_the_same_trace_in_python_and_javascript(
     ]
     for (text, edits, beam), told in zip(asked, traces_in_js(folder, tmp_path, asked), strict=True):
         assert_same_trace(trace(worker, text, beam=beam, edits=edits), told)
+
+
+def test_the_error_function_is_exact_to_the_last_digits(tmp_path: Path) -> None:
+    values = [x / 37 for x in range(-300, 301)]
+    script = 'import { erf } from "./model.js"; answer(input.map(erf));'
+    for x, found in zip(values, run_js(tmp_path, script, values), strict=True):
+        assert found == pytest.approx(math.erf(x), abs=1e-14)
 
 
 def test_the_length_penalty_of_the_paper_ranks_alike(

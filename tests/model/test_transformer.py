@@ -13,6 +13,7 @@ VARIANTS = [
     {"norm": "pre"},
     {"positions": "learned"},
     {"target_vocab_size": 43},
+    {"attention_bias": True, "activation": "gelu"},
 ]
 
 

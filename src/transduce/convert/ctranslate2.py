@@ -41,6 +41,7 @@ def convert(model: "Transformer", folder: Path) -> None:
     Raises ModelError if CTranslate2 cannot represent it.
     """
     from ctranslate2.specs import TransformerSpec
+    from ctranslate2.specs.common_spec import Activation
 
     config = model.config
     if reason := unsupported_shape(config):
@@ -50,6 +51,7 @@ def convert(model: "Transformer", folder: Path) -> None:
         config.n_layers,
         config.n_heads,
         pre_norm=config.norm == "pre",
+        activation=Activation[config.activation.upper()],
         alignment_layer=config.alignment_layer,
         alignment_heads=ALL_HEADS,
     )
@@ -161,7 +163,15 @@ def _fill_norm(spec: Any, norm: Any) -> None:
 
 
 def _fill_linear(spec: Any, linear: "torch.nn.Linear") -> None:
-    spec.weight, spec.bias = _to_numpy(linear.weight), _to_numpy(linear.bias)
+    _fill_joined(spec, (linear,))
+
+
+def _fill_joined(spec: Any, linears: Sequence["torch.nn.Linear"]) -> None:
+    """Fill the specification of linear maps whose matrices are stored as one, and their biases."""
+    spec.weight = np.concatenate([_to_numpy(each.weight) for each in linears])
+    biases = [_to_numpy(each.bias) for each in linears if each.bias is not None]
+    if biases:
+        spec.bias = np.concatenate(biases)
 
 
 def _fill_layer(spec: Any, layer: Any) -> None:
@@ -178,14 +188,12 @@ def _fill_layer(spec: Any, layer: Any) -> None:
 
 def _fill_self_attention(spec: Any, attention: "MultiHeadAttention") -> None:
     """Fill the specification, where queries, keys and values share one matrix."""
-    q, k, v = (_to_numpy(each.weight) for each in (attention.w_q, attention.w_k, attention.w_v))
-    spec.linear[0].weight = np.concatenate((q, k, v))
-    spec.linear[1].weight = _to_numpy(attention.w_o.weight)
+    _fill_joined(spec.linear[0], (attention.w_q, attention.w_k, attention.w_v))
+    _fill_linear(spec.linear[1], attention.w_o)
 
 
 def _fill_cross_attention(spec: Any, attention: "MultiHeadAttention") -> None:
     """Fill the specification, where keys and values share one matrix."""
-    k, v = (_to_numpy(each.weight) for each in (attention.w_k, attention.w_v))
-    spec.linear[0].weight = _to_numpy(attention.w_q.weight)
-    spec.linear[1].weight = np.concatenate((k, v))
-    spec.linear[2].weight = _to_numpy(attention.w_o.weight)
+    _fill_linear(spec.linear[0], attention.w_q)
+    _fill_joined(spec.linear[1], (attention.w_k, attention.w_v))
+    _fill_linear(spec.linear[2], attention.w_o)

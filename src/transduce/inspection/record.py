@@ -92,7 +92,7 @@ def _hook(at: str, sub: Any, norm: Any, record: Record) -> None:
         record(f"{at}.out", out[0])
 
     def keep_hidden(module: Any, given: tuple[Tensor, ...], out: Tensor) -> None:
-        record(f"{at}.hidden", out[0].relu())
+        record(f"{at}.hidden", sub.activation(out[0]))
 
     def keep_sum(module: Any, given: tuple[Tensor, Tensor], out: Tensor) -> None:
         record(f"{at}.add", given[0][0] + given[1][0])

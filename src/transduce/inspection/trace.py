@@ -14,7 +14,7 @@ The tensors of enc.0.self exist also for dec.0.self and dec.0.cross, and tgt.* c
     enc.0.self.heads              [h, S, d_v]   weights times V
     enc.0.self.out .add .norm     [S, d_model]  after W^O; plus the residual; normalized (post-norm)
     enc.0.self.wrote              [h, S]        norm of what each head adds to each position
-    enc.0.ff.hidden               [S, d_ff]     after the ReLU; .out .add .norm as above
+    enc.0.ff.hidden               [S, d_ff]     after the activation; .out .add .norm as above
     enc.out  dec.out              [S, d_model]
     logits                        [T, V]        probs is derived
     lens.0                        [T, V]        logits if the decoder ended after this layer

@@ -100,16 +100,19 @@ class MultiHeadAttention(nn.Module):
     `w_q` holds W_1^Q to W_h^Q side by side, and likewise `w_k` and `w_v`. d_k and d_v are
     independent of d_model, as in Table 3 (B). `attend` is the function that computes Eq. 1;
     inspection replaces it.
+
+    Departs: with model.attention_bias each of the four linear maps adds a bias, as in Marian
+    (Junczys-Dowmunt et al. 2018).
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         h, d_model, d_k, d_v = config.n_heads, config.d_model, config.key_size, config.value_size
         self.n_heads = h
-        self.w_q = nn.Linear(d_model, h * d_k, bias=False)
-        self.w_k = nn.Linear(d_model, h * d_k, bias=False)
-        self.w_v = nn.Linear(d_model, h * d_v, bias=False)
-        self.w_o = nn.Linear(h * d_v, d_model, bias=False)
+        self.w_q = nn.Linear(d_model, h * d_k, bias=config.attention_bias)
+        self.w_k = nn.Linear(d_model, h * d_k, bias=config.attention_bias)
+        self.w_v = nn.Linear(d_model, h * d_v, bias=config.attention_bias)
+        self.w_o = nn.Linear(h * d_v, d_model, bias=config.attention_bias)
         self.attend: Attention = attention
 
     def keys_values(self, x: Float[Tensor, "batch key d_model"]) -> KeyValues:

@@ -1,22 +1,35 @@
 """One layer of the encoder and one of the decoder: section 3.1, Figure 1."""
 
+from collections.abc import Callable, Mapping
+
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from transduce.config import ModelConfig
+from transduce.config import Activation, ModelConfig
 from transduce.model.attention import Mask, MultiHeadAttention
 from transduce.model.cache import LayerCache
 from transduce.model.dropout import Dropout
 
 TargetMask = Bool[Tensor, "#batch 1 target so_far"] | None
 SourceMask = Bool[Tensor, "#batch 1 1 source"] | None
+ACTIVATIONS: Mapping[Activation, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,  # max(0, x)
+    "gelu": F.gelu,  # x Phi(x), where Phi is the distribution function of the normal distribution
+    "swish": F.silu,  # x / (1 + exp(-x))
+}
 
 
 class FeedForward(nn.Module):
-    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2: Eq. 2, section 3.3."""
+    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2: Eq. 2, section 3.3.
+
+    Departs: `model.activation` replaces max(0, x) by GELU (Hendrycks & Gimpel 2016) or by Swish
+    (Ramachandran et al. 2017), which many Marian models have.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.activation = ACTIVATIONS[config.activation]
         self.w_1 = nn.Linear(config.d_model, config.d_ff)
         self.w_2 = nn.Linear(config.d_ff, config.d_model)
 
@@ -24,7 +37,7 @@ class FeedForward(nn.Module):
         self, x: Float[Tensor, "batch position d_model"]
     ) -> Float[Tensor, "batch position d_model"]:
         """Apply the same two linear maps to each position separately."""
-        return self.w_2(self.w_1(x).relu())
+        return self.w_2(self.activation(self.w_1(x)))
 
 
 def layer_norm(config: ModelConfig) -> nn.LayerNorm:

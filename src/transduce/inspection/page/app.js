@@ -341,7 +341,7 @@ function drawFoot(page) {
   const { meta, id } = page.trace;
   const parts = [
     `Model ${String(meta.model.fingerprint ?? "").slice(0, 12)}, ${meta.model.positions} ` +
-      `positions, ${meta.model.norm}-norm.`,
+      `positions, ${meta.model.norm}-norm, ${meta.model.activation ?? "relu"}.`,
   ];
   if (id) {
     const address = { href: `/v1/inspect/${id}.html`, download: `${id}.html` };

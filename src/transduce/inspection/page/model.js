@@ -185,6 +185,24 @@ function normRows(x, n, weight, bias, epsilon) {
   return y;
 }
 
+/** The error function, by a series of positive terms (Abramowitz & Stegun 7.1.6). */
+export function erf(x) {
+  if (Math.abs(x) > 6) return Math.sign(x); // to the last digit
+  let term = x;
+  let sum = x;
+  for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(sum); n += 1) {
+    term *= (2 * x * x) / (2 * n + 1);
+    sum += term;
+  }
+  return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * sum;
+}
+
+const ACTIVATIONS = {
+  relu: (x) => Math.max(0, x),
+  gelu: (x) => (x / 2) * (1 + erf(x / Math.SQRT2)),
+  swish: (x) => x / (1 + Math.exp(-x)),
+};
+
 function addRows(a, b) {
   const sum = new a.constructor(a.length);
   for (let i = 0; i < a.length; i += 1) sum[i] = a[i] + b[i];
@@ -364,7 +382,7 @@ class PageModel {
     return norm;
   }
 
-  /** FFN(x) = max(0, x W_1 + b_1) W_2 + b_2: Eq. 2. */
+  /** FFN(x) = max(0, x W_1 + b_1) W_2 + b_2: Eq. 2; or another activation than max(0, x). */
   feedForward(run, at, name, x, n) {
     const { d_model: d, d_ff: dFf } = this.config;
     const hidden = multiplyRows(
@@ -375,7 +393,8 @@ class PageModel {
       d,
       dFf,
     );
-    for (let i = 0; i < hidden.length; i += 1) if (hidden[i] < 0) hidden[i] = 0;
+    const activate = ACTIVATIONS[this.config.activation];
+    for (let i = 0; i < hidden.length; i += 1) hidden[i] = activate(hidden[i]);
     keepTensor(run, `${at}.hidden`, [n, dFf], hidden);
     return multiplyRows(
       hidden,
@@ -394,7 +413,7 @@ class PageModel {
       x,
       n,
       this.weight(`${name}.w_${letter}.weight`),
-      null,
+      this.attentionBias(`${name}.w_${letter}`),
       d,
       h * (letter === "v" ? dV : dK),
     );
@@ -469,7 +488,13 @@ class PageModel {
   /** Concat(head_1, ..., head_h) W^O, section 3.2.2. */
   projectHeads(name, concat, n) {
     const { d_model: d, n_heads: h, d_v: dV } = this.config;
-    return multiplyRows(concat, n, this.weight(`${name}.w_o.weight`), null, h * dV, d);
+    const weight = this.weight(`${name}.w_o.weight`);
+    return multiplyRows(concat, n, weight, this.attentionBias(`${name}.w_o`), h * dV, d);
+  }
+
+  /** The bias of a linear map of attention; null if the model has none. */
+  attentionBias(name) {
+    return this.config.attention_bias ? this.weight(`${name}.bias`) : null;
   }
 
   /** The norm of what each head adds to each position. */
@@ -1016,7 +1041,9 @@ class PageModel {
         d_k: config.d_k,
         d_v: config.d_v,
         d_ff: config.d_ff,
+        activation: config.activation,
         norm: config.norm,
+        norm_epsilon: config.norm_epsilon,
         positions: config.positions,
         vocab_size: size,
         alignment_layer: this.alignmentLayer(),

@@ -50,6 +50,21 @@ export function headTensor(place, head) {
   return `${place}, head index ${head}`;
 }
 
+function activationOf(trace) {
+  return trace.meta.model.activation ?? "relu"; // older traces do not name it
+}
+
+/** Whether neurons can be exactly zero. */
+export function hasRelu(trace) {
+  return activationOf(trace) === "relu";
+}
+
+/** The activation of the feed-forward network, applied to a text: "max(0, x)" as in Eq. 2. */
+export function activated(trace, text) {
+  const all = { relu: `max(0, ${text})`, gelu: `GELU(${text})`, swish: `Swish(${text})` };
+  return all[activationOf(trace)];
+}
+
 export function hasSource(trace) {
   return Boolean(trace.meta.source);
 }

@@ -161,6 +161,7 @@ function checkSums(trace) {
  */
 function checkNorms(trace) {
   const tally = new Tally("norms", "gain \u00b7 (add \u2212 mean) / deviation + bias = norm");
+  const epsilon = trace.meta.model.norm_epsilon ?? 1e-6; // older traces do not name it
   if (trace.meta.model.norm === "pre") return tally;
   for (const name of trace.names()) {
     const sub = name.endsWith(".norm") ? name.slice(0, -5) : null;
@@ -171,7 +172,7 @@ function checkNorms(trace) {
     const unit = Array.from({ length: n }, (_, i) => {
       const row = rowOf(add, i);
       const mean = meanOf(row);
-      const spread = deviationOf(row);
+      const spread = Math.sqrt(deviationOf(row) ** 2 + epsilon);
       return Float64Array.from(row, (x) => (x - mean) / spread);
     });
     // The rounding error of the largest number of any row.

@@ -14,7 +14,15 @@ import {
   times,
   topIndices,
 } from "../math.js";
-import { labelsOf, partsOf, placeName, placesOf, writtenAt } from "../names.js";
+import {
+  activated,
+  hasRelu,
+  labelsOf,
+  partsOf,
+  placeName,
+  placesOf,
+  writtenAt,
+} from "../names.js";
 
 function joinedRows(rows) {
   const data = new Float32Array(rows.reduce((n, row) => n + row.length, 0));
@@ -285,20 +293,20 @@ export const ffStation = {
           : 0,
         labels.length - 1,
       );
-      const zeros =
-        trace.get(`${sub}.hidden`).data.reduce((n, x) => n + (x === 0 ? 1 : 0), 0) /
-        trace.get(`${sub}.hidden`).data.length;
+      const all = trace.get(`${sub}.hidden`).data;
+      const share = all.reduce((n, x) => n + (x > 0 ? 1 : 0), 0) / all.length;
+      const isRelu = hasRelu(trace);
       const nActive = rowOf(trace.get(`${sub}.hidden`), at).filter((x) => x > 0).length;
       const known = trace.meta.neurons?.[sub];
       map.draw({
         title:
           `${hidden.shape[1]} neurons: at \u201c${labels[at]}\u201d ${nActive} of them are ` +
           `active (${percent(nActive / hidden.shape[1])}), over all positions ` +
-          `${percent(1 - zeros)}${page.diffNote(`${sub}.hidden`)}`,
+          `${percent(share)}${page.diffNote(`${sub}.hidden`)}`,
         rows: labels,
         cols: null,
         data: hidden.data,
-        ramp: hidden.isDiff ? "signed" : "weights",
+        ramp: hidden.isDiff || !isRelu ? "signed" : "weights",
         tall: 24,
         mark: { row: at, col: topIndices(rowOf(hidden, at), 1)[0] },
         pick: (i) => {
@@ -312,8 +320,9 @@ export const ffStation = {
             index: [i, n],
             value,
             lines: [
-              value === 0
-                ? "max(0, \u2026): it found nothing and stays at 0"
+              value <= 0
+                ? `${activated(trace, "\u2026")}: it found nothing and stays ` +
+                  (isRelu ? "at 0" : "near 0")
                 : `one of ${rowOf(trace.get(`${sub}.hidden`), i).filter((x) => x > 0).length} ` +
                   `of ${hidden.shape[1]} neurons that are active at \u201c${labels[i]}\u201d`,
               told ? `it promotes ${told[2].join(", ")}` : "",
@@ -334,7 +343,7 @@ export const ffStation = {
           cells: [{ text: show(row[n]), value: row[n] }, { text: told ? told[2].join(", ") : "" }],
           how: [
             `${sub}.hidden[${at}, ${n}] = ${show(row[n])}`,
-            `max(0, row ${n} of W\u2081 times what the sub-layer reads + bias)`,
+            activated(trace, `row ${n} of W\u2081 times what the sub-layer reads + bias`),
           ],
         };
       });
