@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from transduce.config import StackShape
 from transduce.model import Transformer
 from transduce.model.attention import MultiHeadAttention
 from transduce.model.layers import DecoderLayer, EncoderLayer
@@ -44,11 +45,18 @@ def to_marian(model: Transformer) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "eos_token_id": EOS,
         "forced_eos_token_id": EOS,
         "decoder_start_token_id": SOS,
-        **{f"{stack}_layers": config.n_layers for stack in ("encoder", "decoder")},
-        **{f"{stack}_attention_heads": config.n_heads for stack in ("encoder", "decoder")},
-        **{f"{stack}_ffn_dim": config.d_ff for stack in ("encoder", "decoder")},
+        **_sizes("encoder", config.encoder),
+        **_sizes("decoder", config.decoder),
     }
     return settings, weights
+
+
+def _sizes(name: str, stack: StackShape) -> dict[str, int]:
+    return {
+        f"{name}_layers": stack.n_layers,
+        f"{name}_attention_heads": stack.n_heads,
+        f"{name}_ffn_dim": stack.d_ff,
+    }
 
 
 def _layer(layer: EncoderLayer | DecoderLayer, name: str, order: Tensor) -> dict[str, Tensor]:

@@ -6,6 +6,7 @@ import pytest
 
 from transduce.config import (
     Config,
+    StackShape,
     differences,
     parse_assignment,
     read_toml,
@@ -19,8 +20,9 @@ from transduce.presets import PRESETS, RECIPES
 SETTINGS = """
 text.kind text.vocab_size text.joint text.normalization text.languages text.dropout
 data.batch_tokens data.max_length data.valid_pairs
-model.kind model.vocab_size model.target_vocab_size model.n_layers model.d_model model.d_ff
-model.n_heads model.d_k model.d_v model.attention_bias model.activation
+model.kind model.vocab_size model.target_vocab_size model.n_layers
+model.n_layers_decoder model.d_model model.d_ff model.d_ff_decoder model.n_heads
+model.n_heads_decoder model.d_k model.d_v model.attention_bias model.activation
 model.dropout model.norm model.norm_epsilon model.positions model.window model.max_positions
 train.steps train.warmup_steps train.learning_rate train.schedule train.label_smoothing
 train.consistency train.accumulate train.clip_norm train.validate_every train.save_every
@@ -42,6 +44,17 @@ def test_every_setting_has_a_description() -> None:
     for name in setting_names():
         section, key = name.split(".")
         assert getattr(Config(), section).__class__.model_fields[key].description
+
+
+def test_the_decoder_has_the_sizes_of_the_encoder_unless_they_are_set() -> None:
+    model = resolve({"model": {"n_layers": 5, "d_model": 96, "d_ff": 37, "n_heads": 4}}).model
+    assert model.encoder == model.decoder == StackShape(5, 37, 4, key_size=24, value_size=24)
+    decoder = {"n_layers_decoder": 2, "d_ff_decoder": 31, "n_heads_decoder": 3}
+    model = resolve({"model": {"n_layers": 5, "d_model": 96, "d_ff": 37, "n_heads": 4, **decoder}})
+    assert model.model.encoder == StackShape(5, 37, 4, key_size=24, value_size=24)
+    assert model.model.decoder == StackShape(2, 31, 3, key_size=32, value_size=32)
+    fixed = resolve({"model": {"n_heads": 4, "n_heads_decoder": 7, "d_k": 5, "d_v": 3}}).model
+    assert fixed.decoder == StackShape(6, 2048, 7, key_size=5, value_size=3)
 
 
 def test_settings_survive_a_round_trip_through_toml(tmp_path: Path) -> None:
@@ -107,6 +120,16 @@ def test_an_unknown_setting_in_a_file_names_the_nearest(tmp_path: Path) -> None:
         (
             {"model": {"d_model": 100, "n_heads": 8}},
             r"model.d_model is 100 and model.n_heads is 8: .* or set model.d_k and",
+        ),
+        (
+            {"model": {"d_model": 96, "n_heads": 8, "n_heads_decoder": 5}},
+            r"model.d_model is 96 and model.n_heads_decoder is 5: "
+            r"d_model must be divisible by n_heads_decoder, or set model.d_k and model.d_v",
+        ),
+        (
+            {"model": {"kind": "decoder-only", "n_layers_decoder": 3}},
+            r"model.n_layers_decoder is 3, but a language model has a single stack; "
+            r"set model.n_layers",
         ),
         ({"modle": {}}, r"unknown setting 'modle': did you mean"),
         (
@@ -189,7 +212,10 @@ def test_presets_and_published_recipes_are_within_the_bounds() -> None:
 
 def test_explicit_head_sizes_need_no_divisible_d_model() -> None:
     assert (
-        resolve({"model": {"d_model": 100, "n_heads": 8, "d_k": 7, "d_v": 5}}).model.key_size == 7
+        resolve(
+            {"model": {"d_model": 100, "n_heads": 8, "d_k": 7, "d_v": 5}}
+        ).model.encoder.key_size
+        == 7
     )
 
 

@@ -31,7 +31,7 @@ def count_by_hand(c: ModelConfig) -> int:
     and a gain and a bias per LayerNorm.
     """
     assert c.vocab_size is not None
-    attention = c.n_heads * c.d_model * (2 * c.key_size + 2 * c.value_size)
+    attention = c.n_heads * c.d_model * (2 * c.encoder.key_size + 2 * c.encoder.value_size)
     feed_forward = 2 * c.d_model * c.d_ff + c.d_ff + c.d_model
     norm = 2 * c.d_model
     encoder_layer, decoder_layer = (
@@ -75,7 +75,8 @@ def test_rows_a_keep_heads_times_head_size_constant() -> None:
     for name in TABLE_3:
         if name.startswith("A"):
             config = model_config(name, 37_000)
-            assert config.n_heads * config.key_size == config.n_heads * config.value_size == 512
+            stack = config.encoder
+            assert stack.n_heads * stack.key_size == stack.n_heads * stack.value_size == 512
 
 
 @pytest.mark.parametrize("name", PRESETS)

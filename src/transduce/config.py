@@ -9,6 +9,7 @@ import difflib
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,6 +29,9 @@ Steps = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Length = Annotated[int, Field(ge=1, le=1_048_576)]  # tokens of one text
 VocabularySize = Annotated[int, Field(ge=1, le=1_048_576)]
 Width = Annotated[int, Field(ge=1, le=65_536)]  # of a vector
+HiddenWidth = Annotated[int, Field(ge=1, le=1_048_576)]  # of a feed-forward network
+Layers = Annotated[int, Field(ge=1, le=1000)]
+Heads = Annotated[int, Field(ge=1, le=1024)]
 Activation = Literal["relu", "gelu", "swish"]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
@@ -96,6 +100,17 @@ class DataConfig(Section):
     )
 
 
+@dataclass(frozen=True, slots=True)
+class StackShape:
+    """The sizes of a stack of layers: of the encoder or of the decoder."""
+
+    n_layers: int
+    d_ff: int
+    n_heads: int
+    key_size: int  # d_k: width of queries and keys per head
+    value_size: int  # d_v: width of values per head
+
+
 class ModelConfig(Section):
     """The shape of the Transformer, with the names of the paper (Table 3)."""
 
@@ -109,14 +124,21 @@ class ModelConfig(Section):
     target_vocab_size: VocabularySize | None = Field(
         None, description="set automatically if text.joint is false"
     )
-    n_layers: int = Field(
-        6, ge=1, le=1000, description="N: number of layers in the encoder, and in the decoder"
+    n_layers: Layers = Field(
+        6, description="N: number of layers in the encoder, and in the decoder"
+    )
+    n_layers_decoder: Layers | None = Field(
+        None, description="number of layers in the decoder; default: n_layers"
     )
     d_model: Width = Field(512, description="width of embeddings and layer outputs")
-    d_ff: int = Field(
-        2048, ge=1, le=1_048_576, description="hidden width of the feed-forward network"
+    d_ff: HiddenWidth = Field(2048, description="hidden width of the feed-forward network")
+    d_ff_decoder: HiddenWidth | None = Field(
+        None, description="hidden width of the feed-forward network in the decoder; default: d_ff"
     )
-    n_heads: int = Field(8, ge=1, le=1024, description="h: number of attention heads")
+    n_heads: Heads = Field(8, description="h: number of attention heads")
+    n_heads_decoder: Heads | None = Field(
+        None, description="number of attention heads in the decoder; default: n_heads"
+    )
     d_k: Width | None = Field(
         None, description="width of queries and keys per head; default: d_model / n_heads"
     )
@@ -154,17 +176,39 @@ class ModelConfig(Section):
                 f"model.d_model is {self.d_model}: expected an even number "
                 "(position encodings are pairs of sine and cosine)"
             )
-        if (self.d_k is None or self.d_v is None) and self.d_model % self.n_heads:
-            raise ValueError(
-                f"model.d_model is {self.d_model} and model.n_heads is {self.n_heads}: "
-                "d_model must be divisible by n_heads, or set model.d_k and model.d_v"
-            )
+        for suffix in ("", "_decoder"):
+            name, n_heads = f"n_heads{suffix}", getattr(self, f"n_heads{suffix}")
+            if n_heads and None in (self.d_k, self.d_v) and self.d_model % n_heads:
+                raise ValueError(
+                    f"model.d_model is {self.d_model} and model.{name} is {n_heads}: "
+                    f"d_model must be divisible by {name}, or set model.d_k and model.d_v"
+                )
+        for name in ("n_layers", "d_ff", "n_heads"):
+            value = getattr(self, f"{name}_decoder")
+            if self.kind == "decoder-only" and value is not None:
+                raise ValueError(
+                    f"model.{name}_decoder is {value}, but a language model has a single stack; "
+                    f"set model.{name}"
+                )
         return self
 
     @property
-    def key_size(self) -> int:
-        """The width of queries and keys per head, d_k."""
-        return self.d_k or self.d_model // self.n_heads
+    def encoder(self) -> StackShape:
+        """The sizes of the encoder."""
+        return self._shape(self.n_layers, self.d_ff, self.n_heads)
+
+    @property
+    def decoder(self) -> StackShape:
+        """The sizes of the decoder; of a language model, which has no other stack."""
+        return self._shape(
+            self.n_layers_decoder or self.n_layers,
+            self.d_ff_decoder or self.d_ff,
+            self.n_heads_decoder or self.n_heads,
+        )
+
+    def _shape(self, n_layers: int, d_ff: int, n_heads: int) -> StackShape:
+        size = self.d_model // n_heads
+        return StackShape(n_layers, d_ff, n_heads, self.d_k or size, self.d_v or size)
 
     @property
     def alignment_layer(self) -> int:
@@ -173,12 +217,8 @@ class ModelConfig(Section):
         That is the last but one, or the last of up to three layers. Garg et al. 2019 found the last
         but one of six; of the two layers of the built-in model it is the last (docs/decisions.md).
         """
-        return self.n_layers - 2 if self.n_layers > 3 else self.n_layers - 1
-
-    @property
-    def value_size(self) -> int:
-        """The width of values per head, d_v."""
-        return self.d_v or self.d_model // self.n_heads
+        n_layers = self.decoder.n_layers
+        return n_layers - 2 if n_layers > 3 else n_layers - 1
 
 
 # What a setting was before it was stored. Files without it were written then.

@@ -12,6 +12,8 @@ from transduce.convert.ctranslate2 import unsupported_shape
         ({"d_k": 4, "d_v": 5}, False),
         ({"d_k": 5, "d_v": 4}, False),
         ({"d_k": 5, "d_v": 5}, False),
+        ({"n_heads_decoder": 4}, True),
+        ({"d_k": 4, "d_v": 4, "n_heads_decoder": 4}, False),
     ],
 )
 def test_only_heads_that_share_d_model_equally_can_be_converted(

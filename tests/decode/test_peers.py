@@ -214,6 +214,8 @@ def compare_engines(folder: ModelFolder, beam: int) -> int:
         {"attention_bias": True},
         {"activation": "gelu"},
         {"activation": "swish"},
+        {"n_layers": 3, "n_layers_decoder": 1, "d_ff_decoder": 23, "n_heads_decoder": 13},
+        {"n_layers_decoder": 5, "n_heads": 13, "n_heads_decoder": 1, "attention_bias": True},
         {
             "norm": "pre",
             "positions": "learned",

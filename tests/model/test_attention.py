@@ -105,7 +105,7 @@ def test_multi_head_attention_is_concat_of_heads_times_w_o() -> None:
     """Section 3.2.2 as printed: each head by itself, with its own slices of the matrices."""
     config = ModelConfig(d_model=22, n_heads=3, d_k=7, d_v=5)
     torch.manual_seed(0)
-    module = MultiHeadAttention(config)
+    module = MultiHeadAttention(config, config.encoder)
     x, memory = torch.randn(2, 11, 22), torch.randn(2, 13, 22)
     heads = []
     for i in range(3):

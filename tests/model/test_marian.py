@@ -20,6 +20,8 @@ SHAPES: list[dict[str, Any]] = [
     {"attention_bias": True},
     {"activation": "gelu"},
     {"activation": "swish"},
+    {"n_layers_decoder": 3},
+    {"n_layers": 3, "n_layers_decoder": 1, "d_ff_decoder": 23, "n_heads_decoder": 13},
 ]
 
 

@@ -99,7 +99,10 @@ def test_the_settings_of_a_run_give_the_same_run_again(prepare, joint: bool) -> 
 def test_heads_that_suit_the_preset_are_accepted_though_they_do_not_suit_the_default(
     prepare,
 ) -> None:
-    assert prepare(PAIRS, None, "nano", [{"model": {"n_heads": 3}}]).config.model.key_size == 32
+    assert (
+        prepare(PAIRS, None, "nano", [{"model": {"n_heads": 3}}]).config.model.encoder.key_size
+        == 32
+    )
 
 
 def test_validation_pairs_that_are_too_long_are_dropped_and_counted(prepare) -> None:

@@ -11,7 +11,7 @@ def run(lab: Lab, *, shared: bool = True, n_sentences: int = 60) -> Result:
     """Compare the last vector of the decoder with all word vectors, by three measures."""
     model, examples = lab.translator.model, lab.own_translations(n_sentences)
     table = model.logit_weight.detach()
-    last = model.config.n_layers - 1
+    last = model.config.decoder.n_layers - 1
     if not shared:
         table = table[torch.randperm(len(table), generator=torch.Generator().manual_seed(1))]
     hidden, logits = zip(

@@ -82,7 +82,9 @@ def measure(lab: Lab, edits: Sequence[Edit], n_nouns: int) -> tuple[list[float],
     for adjective in ADJECTIVES:
         texts = [FRAME.format(adjective, noun) for noun in nouns]
         examples = [encode_example(vocabulary.encode(text), []) for text in texts]
-        layers: list[list[Tensor]] = [[] for _ in range(translator.model.config.n_layers + 1)]
+        layers: list[list[Tensor]] = [
+            [] for _ in range(translator.model.config.encoder.n_layers + 1)
+        ]
         for found in record_each(translator.model, examples, edits):
             for i, layer in enumerate(layers):
                 layer.append(found["enc.0.self.in" if i == 0 else f"enc.{i - 1}.ff.norm"][PLACE])

@@ -11,7 +11,7 @@ from transduce.model.weights import shared_copy
 def run(lab: Lab, *, early: bool = True, exchanged: bool = True, n_sentences: int = 60) -> Result:
     """Predict from every layer of the decoder; then swap its first and last layer."""
     model, examples = lab.translator.model, lab.own_translations(n_sentences)
-    n_layers = model.config.n_layers
+    n_layers = model.config.decoder.n_layers
     hits: list[list[Tensor]] = [[] for _ in range(n_layers)]
     with torch.inference_mode():
         for example, found in zip(examples, record_each(model, examples), strict=True):

@@ -48,7 +48,8 @@ class Neighbours(nn.Module):
     def __init__(self, n_heads: int, n_neighbours: int) -> None:
         super().__init__()
         self.letters = nn.Embedding(N_LETTERS, D_MODEL)
-        self.attention = MultiHeadAttention(ModelConfig(d_model=D_MODEL, n_heads=n_heads))
+        config = ModelConfig(d_model=D_MODEL, n_heads=n_heads)
+        self.attention = MultiHeadAttention(config, config.encoder)
         self.classify = nn.Linear(D_MODEL, n_neighbours * N_LETTERS)
 
     def forward(self, letters: Tensor) -> Tensor:

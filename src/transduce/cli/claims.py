@@ -200,9 +200,16 @@ def describe_model(model: Path | None) -> str:
             f"the model {model} (or the built-in one, where a correct translation is needed "
             "that this model does not know)"
         )
+    encoder, decoder = config.encoder, config.decoder
+    layers = f"{encoder.n_layers} layers in each of its two stacks, {encoder.n_heads} heads"
+    if encoder != decoder:
+        layers = (
+            f"{encoder.n_layers} layers of {encoder.n_heads} heads in its encoder, "
+            f"{decoder.n_layers} of {decoder.n_heads} in its decoder"
+        )
     return (
-        f"Claims without models of their own examine {examined}: {config.n_layers} layers in each "
-        f"of its two stacks, {config.n_heads} heads, vectors of {config.d_model} numbers, "
+        f"Claims without models of their own examine {examined}: {layers}, "
+        f"vectors of {config.d_model} numbers, "
         f"a vocabulary of {n_tokens:,} tokens; a token is a word or a part of one. "
         "The grammar that "
         "generates the sentences also gives the correct translation and the word alignment. "

@@ -30,8 +30,9 @@ MAX_PARITY_LENGTH = 24
 
 def unsupported_shape(config: ModelConfig) -> str | None:
     """Return why CTranslate2 cannot represent a model of this shape, or None if it can."""
-    if config.key_size != config.value_size or config.key_size * config.n_heads != config.d_model:
-        return "the size of its heads is not d_model / n_heads"
+    for stack in (config.encoder, config.decoder):
+        if stack.key_size != stack.value_size or stack.key_size * stack.n_heads != config.d_model:
+            return "the size of its heads is not d_model / n_heads"
     return None
 
 
@@ -48,13 +49,14 @@ def convert(model: "Transformer", folder: Path) -> None:
         raise ModelError(f"CTranslate2 cannot represent this model: {reason}")
 
     spec = TransformerSpec.from_config(
-        config.n_layers,
-        config.n_heads,
+        (config.encoder.n_layers, config.decoder.n_layers),
+        config.encoder.n_heads,
         pre_norm=config.norm == "pre",
         activation=Activation[config.activation.upper()],
         alignment_layer=config.alignment_layer,
         alignment_heads=ALL_HEADS,
     )
+    spec.decoder.num_heads = np.int16(config.decoder.n_heads)
     _fill_embedding(spec.encoder, spec.encoder.embeddings[0], model.source_embedding)
     _fill_embedding(spec.decoder, spec.decoder.embeddings, model.target_embedding)
     spec.decoder.projection.weight = _to_numpy(model.logit_weight)

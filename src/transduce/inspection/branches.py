@@ -33,7 +33,7 @@ def _branch_edits(trace: Trace) -> list[Edit]:
     model = trace.meta["model"]
     kind = "cross" if "source" in trace.meta else "self"
     at = f"dec.{model['alignment_layer']}.{kind}"
-    n_muted = min(MAX_MUTED_HEADS, model["n_heads"])
+    n_muted = min(MAX_MUTED_HEADS, len(trace[f"{at}.weights"]))
     removals: list[Edit] = [{"op": f"no_{part}"} for part in REMOVALS if trace.has(part)]
     return removals + [{"op": "mute", "at": at, "head": head} for head in range(n_muted)]
 

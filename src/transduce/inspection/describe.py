@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from transduce.config import StackShape
 from transduce.decode.alignment import word_indices
 from transduce.model_folder import ModelFolder
 from transduce.text.vocabulary import EOS, SOS, Vocabulary
@@ -30,12 +31,9 @@ def describe(
     vocabulary, config, decode = folder.target_vocabulary, folder.config.model, folder.config.decode
     shape = {
         "kind": config.kind,
-        "n_layers": config.n_layers,
-        "n_heads": config.n_heads,
         "d_model": config.d_model,
-        "d_k": config.key_size,
-        "d_v": config.value_size,
-        "d_ff": config.d_ff,
+        **stack_sizes(config.encoder),
+        "decoder": stack_sizes(config.decoder),
         "activation": config.activation,
         "norm": config.norm,
         "norm_epsilon": config.norm_epsilon,
@@ -58,6 +56,17 @@ def describe(
         "steps": describe_steps(tensors["logits"].float(), chosen, vocabulary, N_TOP),
         "vocabulary": [vocabulary.token(i) for i in range(len(vocabulary))],
         "neurons": _neurons(folder.model, vocabulary, tensors),
+    }
+
+
+def stack_sizes(stack: StackShape) -> dict[str, int]:
+    """Return the sizes of a stack, with the names of the paper."""
+    return {
+        "n_layers": stack.n_layers,
+        "n_heads": stack.n_heads,
+        "d_k": stack.key_size,
+        "d_v": stack.value_size,
+        "d_ff": stack.d_ff,
     }
 
 

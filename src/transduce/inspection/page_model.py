@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import save
 
 from transduce.errors import UsageError
+from transduce.inspection.describe import stack_sizes
 from transduce.model.weights import weights_of
 from transduce.model_folder import ModelFolder
 from transduce.text.vocabulary import Vocabulary
@@ -34,7 +35,8 @@ def pack_model(folder: ModelFolder) -> bytes:
     about: dict[str, Any] = {
         "format": FORMAT,
         "model": config.model.model_dump()
-        | {"d_k": config.model.key_size, "d_v": config.model.value_size},
+        | stack_sizes(config.model.encoder)
+        | {"decoder": stack_sizes(config.model.decoder)},
         "decode": config.decode.model_dump(),
         "normalization": config.text.normalization,
         "fingerprint": folder.fingerprint,

@@ -19,16 +19,16 @@ MAX_LOGITS = 1 << 24  # in one batch of sources that each have one hidden token
 
 def heads_per_attention(model: Model) -> dict[str, int]:
     """Return the number of heads of each attention, by name, in the order of Figure 1."""
-    layers, n_heads = range(model.config.n_layers), model.config.n_heads
+    config = model.config
     stacks = (
-        {"enc": ("self",), "dec": ("self", "cross")}
+        [("enc", config.encoder, ("self",)), ("dec", config.decoder, ("self", "cross"))]
         if isinstance(model, Transformer)
-        else {"dec": ("self",)}
+        else [("dec", config.decoder, ("self",))]
     )
     return {
-        f"{stack}.{i}.{kind}": n_heads
-        for stack, kinds in stacks.items()
-        for i in layers
+        f"{name}.{i}.{kind}": stack.n_heads
+        for name, stack, kinds in stacks
+        for i in range(stack.n_layers)
         for kind in kinds
     }
 
@@ -133,19 +133,19 @@ def record_all(
         tensors["logits"] = compute_logits(model, source, target)
     _record_embeddings(model, tensors, source, target)
     config = model.config
-    for at in heads_per_attention(model):
+    for at, n_heads in heads_per_attention(model).items():
         stack, number, kind = at.split(".")
         attention = getattr(_stacks(model)[stack][int(number)], f"{kind}_attention")
-        w_o = attention.w_o.weight.detach().unflatten(1, (config.n_heads, -1))
+        w_o = attention.w_o.weight.detach().unflatten(1, (n_heads, -1))
         tensors[f"{at}.wrote"] = torch.einsum("hqv,dhv->hqd", tensors[f"{at}.heads"], w_o).norm(
             dim=-1
         )
-    last = config.n_layers - 1
     with torch.no_grad():
-        for i in range(config.n_layers):
-            tensors[f"lens.{i}"] = model.logits(model.decoder.norm(tensors[f"dec.{i}.ff.norm"]))
-        tensors["dec.out"] = model.decoder.norm(tensors[f"dec.{last}.ff.norm"])
+        for i in range(config.decoder.n_layers):
+            tensors["dec.out"] = model.decoder.norm(tensors[f"dec.{i}.ff.norm"])
+            tensors[f"lens.{i}"] = model.logits(tensors["dec.out"])
         if isinstance(model, Transformer):
+            last = config.encoder.n_layers - 1
             tensors["enc.out"] = model.encoder_norm(tensors[f"enc.{last}.ff.norm"])
     if isinstance(model, Transformer):
         plain = shared_copy(model)  # the same model, without recording

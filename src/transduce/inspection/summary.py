@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from transduce.config import ModelConfig, resolve
+from transduce.config import ModelConfig, StackShape, resolve
 from transduce.model.transformer import count_parameters
 from transduce.model.weights import build
 from transduce.model_folder import BUILTIN, load_model
@@ -40,15 +40,30 @@ class Description:
         """Return a table for the terminal."""
         model = self.config
         lines = [
-            f"{self.name}: {model.kind}, {model.n_layers} layers, d_model {model.d_model}, "
-            f"d_ff {model.d_ff}, {model.n_heads} heads, d_k {model.key_size}, "
-            f"d_v {model.value_size}, dropout {model.dropout}, {model.norm}-norm, "
-            f"{model.positions} positions, {model.vocab_size:,} tokens",
+            f"{self.name}: {model.kind}, {_sizes(model)}, dropout {model.dropout}, "
+            f"{model.norm}-norm, {model.positions} positions, {model.vocab_size:,} tokens",
             *(f"  {part:<28} {count:>13,}" for part, count in self.parameters.items()),
             f"  {'total':<28} {sum(self.parameters.values()):>13,}",
             *self.remarks,
         ]
         return "\n".join(lines)
+
+
+def _sizes(model: ModelConfig) -> str:
+    """Return the sizes of the stacks, once if both have the same."""
+    width = f"d_model {model.d_model}"
+    if model.encoder == model.decoder:
+        return f"{model.encoder.n_layers} layers, {width}, {_stack_sizes(model.encoder)}"
+    stacks = {"encoder": model.encoder, "decoder": model.decoder}
+    each = (
+        f"{name} of {stack.n_layers} layers ({_stack_sizes(stack)})"
+        for name, stack in stacks.items()
+    )
+    return f"{width}, {', '.join(each)}"
+
+
+def _stack_sizes(stack: StackShape) -> str:
+    return f"d_ff {stack.d_ff}, {stack.n_heads} heads, d_k {stack.key_size}, d_v {stack.value_size}"
 
 
 def describe_preset(name: str, vocab_size: int) -> Description:

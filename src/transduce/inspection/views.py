@@ -28,6 +28,9 @@ class Selection:
     kind: str | None = None
 
 
+DEFAULT = Selection()
+
+
 def matrix(tensor: Tensor) -> list[list[float]]:
     """Return the numbers of a tensor, rounded to six decimals."""
     return [[round(x, 6) for x in row] for row in tensor.float().tolist()]
@@ -66,15 +69,15 @@ def positions(trace: Trace, selection: Selection) -> list[Element]:
 
 def heads(trace: Trace, selection: Selection) -> list[Element]:
     """Show the attention weights of all heads of all layers."""
-    model = trace.meta["model"]
     at, rows, columns = selected_attention(trace, selection)
     what = f"{name_of(at).partition(', ')[2]}, in tenths"
     found: list[Element] = [
         Listing(what, ["rows", "columns"], [[", ".join(rows), " ".join(columns)]])
     ]
-    for layer in range(model["n_layers"]) if selection.layer is None else [selection.layer]:
+    stack = selected_stack(trace, selection)
+    for layer in range(stack["n_layers"]) if selection.layer is None else [selection.layer]:
         at, _, columns = selected_attention(trace, Selection(layer, kind=selection.kind))
-        numbers = range(model["n_heads"]) if selection.head is None else [selection.head]
+        numbers = range(stack["n_heads"]) if selection.head is None else [selection.head]
         each = {
             f"layer {layer + 1} head {h + 1}": matrix(trace[f"{at}.weights"][h]) for h in numbers
         }
@@ -177,7 +180,7 @@ def steps(trace: Trace, selection: Selection) -> list[Element]:
 
 def layers(trace: Trace, selection: Selection) -> list[Element]:
     """Show the prediction if the decoder ended after each layer."""
-    vocabulary, n_layers = trace.meta["vocabulary"], trace.meta["model"]["n_layers"]
+    vocabulary, n_layers = trace.meta["vocabulary"], selected_stack(trace)["n_layers"]
     best = [trace[f"lens.{i}"].float().softmax(dim=-1).max(dim=-1) for i in range(n_layers)]
     rows = [
         [
@@ -237,9 +240,15 @@ def written(trace: Trace) -> list[str]:
     return [trace.meta["vocabulary"][step["chosen"]] for step in trace.meta["steps"]]
 
 
+def selected_stack(trace: Trace, selection: Selection = DEFAULT) -> dict[str, Any]:
+    """Return the sizes of the stack that the selected attention is part of."""
+    model: dict[str, Any] = trace.meta["model"]
+    is_encoder = selection.kind == "enc"
+    return model if is_encoder else model.get("decoder", model)  # older traces have equal stacks
+
+
 def selected_attention(trace: Trace, selection: Selection) -> tuple[str, list[str], list[str]]:
     """Return the name of the selected attention, and the labels of its queries and keys."""
-    model = trace.meta["model"]
     kind = selection.kind or ("cross" if "source" in trace.meta else "self")
     if "source" not in trace.meta and kind != "self":
         raise UsageError(
@@ -247,7 +256,8 @@ def selected_attention(trace: Trace, selection: Selection) -> tuple[str, list[st
         )
     layer = selection.layer
     if layer is None:
-        layer = model["alignment_layer"] if kind == "cross" else model["n_layers"] - 1
+        n_layers = selected_stack(trace, selection)["n_layers"]
+        layer = trace.meta["model"]["alignment_layer"] if kind == "cross" else n_layers - 1
     queries = trace.meta["source" if kind == "enc" else "target"]["pieces"]
     if kind != "enc":
         queries = [
@@ -283,10 +293,10 @@ VIEWS: dict[str, View] = {
 
 def build_view(trace: Trace, view: str, selection: Selection) -> list[Element]:
     """Return the elements of a view; raise UsageError if the selection is out of range."""
-    model = trace.meta["model"]
+    stack = selected_stack(trace, selection)
     counts = {
-        "layer": (0, model["n_layers"]),
-        "head": (0, model["n_heads"]),
+        "layer": (0, stack["n_layers"]),
+        "head": (0, stack["n_heads"]),
         "step": (1, len(trace.meta["steps"])),
     }
     for name, (first, n) in counts.items():

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transduce.config import ModelConfig
+from transduce.config import ModelConfig, StackShape
 from transduce.model import kernels
 from transduce.model.cache import KeyValues
 
@@ -105,9 +105,10 @@ class MultiHeadAttention(nn.Module):
     (Junczys-Dowmunt et al. 2018).
     """
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, stack: StackShape) -> None:
         super().__init__()
-        h, d_model, d_k, d_v = config.n_heads, config.d_model, config.key_size, config.value_size
+        h, d_k, d_v = stack.n_heads, stack.key_size, stack.value_size
+        d_model = config.d_model
         self.n_heads = h
         self.w_q = nn.Linear(d_model, h * d_k, bias=config.attention_bias)
         self.w_k = nn.Linear(d_model, h * d_k, bias=config.attention_bias)

@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transduce.config import Activation, ModelConfig
+from transduce.config import Activation, ModelConfig, StackShape
 from transduce.model.attention import Mask, MultiHeadAttention
 from transduce.model.cache import LayerCache
 from transduce.model.dropout import Dropout
@@ -27,11 +27,11 @@ class FeedForward(nn.Module):
     (Ramachandran et al. 2017), which many Marian models have.
     """
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, stack: StackShape) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[config.activation]
-        self.w_1 = nn.Linear(config.d_model, config.d_ff)
-        self.w_2 = nn.Linear(config.d_ff, config.d_model)
+        self.w_1 = nn.Linear(config.d_model, stack.d_ff)
+        self.w_2 = nn.Linear(stack.d_ff, config.d_model)
 
     def forward(
         self, x: Float[Tensor, "batch position d_model"]
@@ -80,9 +80,9 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(config)
+        self.self_attention = MultiHeadAttention(config, config.encoder)
         self.self_attention_norm = AddAndNorm(config)
-        self.feed_forward = FeedForward(config)
+        self.feed_forward = FeedForward(config, config.encoder)
         self.feed_forward_norm = AddAndNorm(config)
 
     def forward(
@@ -104,13 +104,13 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(config)
+        self.self_attention = MultiHeadAttention(config, config.decoder)
         self.self_attention_norm = AddAndNorm(config)
         self.cross_attention: MultiHeadAttention | None = None
         if config.kind == "encoder-decoder":
-            self.cross_attention = MultiHeadAttention(config)
+            self.cross_attention = MultiHeadAttention(config, config.decoder)
             self.cross_attention_norm = AddAndNorm(config)
-        self.feed_forward = FeedForward(config)
+        self.feed_forward = FeedForward(config, config.decoder)
         self.feed_forward_norm = AddAndNorm(config)
 
     def start(self, memory: Float[Tensor, "batch source d_model"] | None) -> LayerCache:

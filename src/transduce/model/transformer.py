@@ -54,7 +54,7 @@ class Decoder(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_layers))
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder.n_layers))
         self.norm = final_norm(config)
 
     def start(
@@ -89,6 +89,8 @@ class Transformer(nn.Module):
 
     One matrix is shared by both embeddings and the linear map before the softmax (section 3.4).
     Departs: with `model.target_vocab_size` the source has its own vocabulary and matrix.
+    Departs: the decoder may have other sizes than the encoder (`model.n_layers_decoder` and others);
+    a deep encoder with a shallow decoder is as good and faster (Kasai et al. 2021).
     Departs: learned positions (Table 3, E) are part of the embedding, so encoder and decoder share
     them wherever they share the embedding.
     """
@@ -102,7 +104,7 @@ class Transformer(nn.Module):
             self.target_embedding = self.source_embedding
         else:
             self.target_embedding = Embedding(config, config.target_vocab_size)
-        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_layers))
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder.n_layers))
         self.encoder_norm = final_norm(config)
         self.decoder = Decoder(config)
         initialize(self)

@@ -63,14 +63,18 @@ def build_from_bytes(
 
 
 def weight_shapes(config: ModelConfig) -> dict[str, torch.Size]:
-    """Return the shape of each weight by name. Only one layer is built, and it has no memory."""
+    """Return the shape of each weight by name.
+
+    Only the first layer of each stack is built, and it has no memory.
+    """
     with torch.device("meta"):
-        model = build(config.model_copy(update={"n_layers": 1}))
-    return {
-        name.replace(FIRST_LAYER, f".{layer}."): weight.shape
-        for name, weight in weights_of(model).items()
-        for layer in range(config.n_layers if FIRST_LAYER in name else 1)
-    }
+        model = build(config.model_copy(update={"n_layers": 1, "n_layers_decoder": 1}))
+    shapes = {}
+    for name, weight in weights_of(model).items():
+        stack = config.encoder if name.startswith("encoder.") else config.decoder
+        for layer in range(stack.n_layers if FIRST_LAYER in name else 1):
+            shapes[name.replace(FIRST_LAYER, f".{layer}.")] = weight.shape
+    return shapes
 
 
 def load_weights_file(path: Path) -> dict[str, Tensor]:

@@ -3,7 +3,7 @@ import { bytesOf, parseTrace } from "./data.js";
 import { announce, compareWith, el, listenForHow, bidiText, toggle } from "./draw.js";
 import { editsWords } from "./compare.js";
 import { show } from "./math.js";
-import { hasSource, placesOf, runsLeft, writtenAt } from "./names.js";
+import { decoderOf, hasSource, placesOf, runsLeft, writtenAt } from "./names.js";
 import { glossary, termed } from "./glossary.js";
 import { TEXTS } from "./texts.js";
 import { openModel } from "./model.js";
@@ -99,9 +99,11 @@ class Page {
   }
 
   follow() {
-    const { place, step, head } = this.state;
+    const { place, step } = this.state;
     const weights = this.trace.get(`${place}.weights`);
-    const [, n, m] = weights.shape;
+    const [h, n, m] = weights.shape;
+    const head = Math.min(this.state.head, h - 1); // encoder and decoder may differ
+    this.state.head = head;
     this.state.query = place.startsWith("dec") ? step : Math.min(this.state.query, n - 1);
     const row = weights.data.subarray(
       (head * n + this.state.query) * m,
@@ -144,7 +146,7 @@ class Page {
 function defaultPlace(trace, places) {
   const preferred = hasSource(trace)
     ? `dec.${trace.meta.model.alignment_layer}.cross`
-    : `dec.${trace.meta.model.n_layers - 1}.self`;
+    : `dec.${decoderOf(trace).n_layers - 1}.self`;
   return places.includes(preferred) ? preferred : places[places.length - 1];
 }
 
@@ -284,9 +286,11 @@ function drawTop(page) {
     : [el("bdi", {}, meta.target.text)];
   const kind = hasSource(page.trace) ? "Transformer" : "language model";
   const isTouch = window.matchMedia("(hover: none)").matches;
+  const sizesOf = (stack) => `${stack.n_layers} layers, ${stack.n_heads} heads`;
+  const [own, decoder] = [sizesOf(model), sizesOf(decoderOf(page.trace))];
+  const sizes = own === decoder ? own : `encoder ${own}, decoder ${decoder}`;
   const shape =
-    `A trained ${kind} at work: ${model.n_layers} layers, ${model.n_heads} heads, d_model ` +
-    `${model.d_model}, vocabulary ${model.vocab_size}. Every number on this page is this ` +
+    `A trained ${kind} at work: ${sizes}, d_model ${model.d_model}, vocabulary ${model.vocab_size}. Every number on this page is this ` +
     `model\u2019s own. ${isTouch ? "Tap" : "Point at"} a cell, a bar, a line or an underlined ` +
     `number${isTouch ? "" : ", or reach it with the Tab and arrow keys,"} to see how it was ` +
     "computed.";

@@ -17,7 +17,7 @@ export function stagesOf(trace) {
   stage("src.x", "embedding");
   for (const stack of ["enc", "dec"]) {
     if (stack === "dec") stage("tgt.x", "embedding");
-    for (let layer = 0; layer < trace.meta.model.n_layers; layer += 1) {
+    for (let layer = 0; trace.has(`${stack}.${layer}.self.norm`); layer += 1) {
       stage(`${stack}.${layer}.self.norm`, `${layer + 1} self-attention`);
       stage(`${stack}.${layer}.cross.norm`, `${layer + 1} cross-attention`);
       stage(`${stack}.${layer}.ff.norm`, `${layer + 1} feed-forward`);

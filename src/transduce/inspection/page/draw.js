@@ -1045,6 +1045,14 @@ export function choice(label, options, value, act) {
   return el("label", { class: "control" }, el("span", {}, label), list);
 }
 
+/** Offer other options in a `choice`, with `value` chosen. */
+export function offer(label, options, value) {
+  const list = label.lastChild;
+  if (list.options.length !== options.length)
+    list.replaceChildren(...options.map(([key, text]) => el("option", { value: key }, text)));
+  list.value = value;
+}
+
 /** A labelled slider that shows its number. */
 export function slider(label, { min, max, step, value, format = show }, act) {
   const number = el("output", {}, format(value));

@@ -295,13 +295,18 @@ class PageModel {
     return found;
   }
 
+  /** The sizes of the stack that an attention or another part of the model belongs to. */
+  stackOf(at) {
+    return at.startsWith("enc") ? this.config : this.config.decoder;
+  }
+
   /** The attentions by name, in the order of Figure 1. */
   places() {
-    const layers = [...Array(this.config.n_layers).keys()];
-    if (!this.isTranslator) return layers.map((i) => `dec.${i}.self`);
+    const layersOf = (stack) => [...Array(this.stackOf(stack).n_layers).keys()];
+    if (!this.isTranslator) return layersOf("dec").map((i) => `dec.${i}.self`);
     return [
-      ...layers.map((i) => `enc.${i}.self`),
-      ...layers.flatMap((i) => [`dec.${i}.self`, `dec.${i}.cross`]),
+      ...layersOf("enc").map((i) => `enc.${i}.self`),
+      ...layersOf("dec").flatMap((i) => [`dec.${i}.self`, `dec.${i}.cross`]),
     ];
   }
 
@@ -384,7 +389,8 @@ class PageModel {
 
   /** FFN(x) = max(0, x W_1 + b_1) W_2 + b_2: Eq. 2; or another activation than max(0, x). */
   feedForward(run, at, name, x, n) {
-    const { d_model: d, d_ff: dFf } = this.config;
+    const d = this.config.d_model;
+    const dFf = this.stackOf(at).d_ff;
     const hidden = multiplyRows(
       x,
       n,
@@ -408,13 +414,13 @@ class PageModel {
 
   /** Q W^Q, K W^K or V W^V, all heads side by side; `letter` is "q", "k" or "v". */
   project(name, letter, x, n) {
-    const { d_model: d, n_heads: h, d_k: dK, d_v: dV } = this.config;
+    const { n_heads: h, d_k: dK, d_v: dV } = this.stackOf(name);
     return multiplyRows(
       x,
       n,
       this.weight(`${name}.w_${letter}.weight`),
       this.attentionBias(`${name}.w_${letter}`),
-      d,
+      this.config.d_model,
       h * (letter === "v" ? dV : dK),
     );
   }
@@ -424,7 +430,7 @@ class PageModel {
    * side: Concat(head_1, ...).
    */
   attend(run, at, q, k, v, hidesAhead) {
-    const { n_heads: h, d_k: dK, d_v: dV } = this.config;
+    const { n_heads: h, d_k: dK, d_v: dV } = this.stackOf(at);
     const n = q.length / (h * dK);
     const m = k.length / (h * dK);
     const raw = new q.constructor(h * n * m);
@@ -487,7 +493,8 @@ class PageModel {
 
   /** Concat(head_1, ..., head_h) W^O, section 3.2.2. */
   projectHeads(name, concat, n) {
-    const { d_model: d, n_heads: h, d_v: dV } = this.config;
+    const d = this.config.d_model;
+    const { n_heads: h, d_v: dV } = this.stackOf(name);
     const weight = this.weight(`${name}.w_o.weight`);
     return multiplyRows(concat, n, weight, this.attentionBias(`${name}.w_o`), h * dV, d);
   }
@@ -499,7 +506,8 @@ class PageModel {
 
   /** The norm of what each head adds to each position. */
   wrote(at, concat, n) {
-    const { d_model: d, n_heads: h, d_v: dV } = this.config;
+    const d = this.config.d_model;
+    const { n_heads: h, d_v: dV } = this.stackOf(at);
     const [stack, layer, kind] = at.split(".");
     const weight = this.weight(
       `${stack === "enc" ? "encoder" : "decoder.layers"}.${layer}.${kind}_attention.w_o.weight`,
@@ -533,7 +541,7 @@ class PageModel {
     const d = this.config.d_model;
     let x = this.embed(run, "src", this.sourceTable, ids, 0);
     if (run.stretched >= 0) for (let i = 0; i < d; i += 1) x[run.stretched * d + i] *= 1 + NUDGE;
-    for (let layer = 0; layer < this.config.n_layers; layer += 1) {
+    for (let layer = 0; layer < this.stackOf("enc").n_layers; layer += 1) {
       const name = `encoder.${layer}`;
       const at = `enc.${layer}`;
       x = this.addAndNorm(run, `${at}.self`, `${name}.self_attention`, x, n, (y) => {
@@ -564,7 +572,7 @@ class PageModel {
   start(run, sourceIds) {
     if (!this.isTranslator) return [];
     const memory = this.encode(run, sourceIds);
-    return [...Array(this.config.n_layers).keys()].map((layer) => {
+    return [...Array(this.stackOf("dec").n_layers).keys()].map((layer) => {
       const name = `decoder.layers.${layer}.cross_attention`;
       return {
         k: this.project(name, "k", memory, sourceIds.length),
@@ -580,7 +588,8 @@ class PageModel {
   decode(run, memory, hypotheses, pasts) {
     const nNew = hypotheses[0].length;
     const n = hypotheses.length * nNew;
-    const { d_model: d, n_heads: h, d_k: dK, d_v: dV } = this.config;
+    const d = this.config.d_model;
+    const { n_heads: h, d_k: dK, d_v: dV } = this.stackOf("dec");
     const first = pasts[0].length;
     const caches = hypotheses.map(() => ({ length: first + nNew, layers: [] }));
     let x = this.embedAll(run, hypotheses, first);
@@ -589,7 +598,7 @@ class PageModel {
       return concat;
     };
     const rowsOf = (all, i, width) => all.subarray(i * nNew * width, (i + 1) * nNew * width);
-    for (let layer = 0; layer < this.config.n_layers; layer += 1) {
+    for (let layer = 0; layer < this.stackOf("dec").n_layers; layer += 1) {
       const name = `decoder.layers.${layer}`;
       const at = `dec.${layer}`;
       x = this.addAndNorm(run, `${at}.self`, `${name}.self_attention`, x, n, (y) => {
@@ -798,7 +807,6 @@ class PageModel {
   /** Throw for edits that this model does not support (inspection/edits.py). */
   checkEdits(edits) {
     const places = this.places();
-    const h = this.config.n_heads;
     if (edits.length > MAX_EDITS) {
       throw new Error(`${edits.length} edits; combine at most ${MAX_EDITS}`);
     }
@@ -821,6 +829,7 @@ class PageModel {
       if ("at" in fields && !places.includes(edit.at)) {
         throw new Error(`no attention '${edit.at}' in this model; known: ${places.join(", ")}`);
       }
+      const h = "at" in fields ? this.stackOf(edit.at).n_heads : 0;
       if ("at" in fields && !(edit.head >= 0 && edit.head < h)) {
         const known = `${edit.at} has heads 0 to ${h - 1}`;
         throw new Error(`edit '${edit.op}': no head ${edit.head}; ${known}`);
@@ -969,7 +978,8 @@ class PageModel {
   }
 
   alignmentLayer() {
-    return this.config.n_layers > 3 ? this.config.n_layers - 2 : this.config.n_layers - 1;
+    const n = this.stackOf("dec").n_layers;
+    return n > 3 ? n - 2 : n - 1;
   }
 
   /**
@@ -979,7 +989,7 @@ class PageModel {
    * by backpropagation; here it is a finite difference, in double precision.
    */
   align(run, tensors, sourceIds, targetIds, rows, chosen) {
-    const [n, m, h] = [targetIds.length, sourceIds.length, this.config.n_heads];
+    const [n, m, h] = [targetIds.length, sourceIds.length, this.stackOf("dec").n_heads];
     const weights = tensors.get(`dec.${this.alignmentLayer()}.cross.weights`).data;
     const [attention, occlusion, gradient] = [0, 0, 0].map(() => new Float32Array(n * m));
     for (let i = 0; i < weights.length; i += 1) attention[i % (n * m)] += weights[i] / h;
@@ -1035,12 +1045,13 @@ class PageModel {
       target: { ...side(targetIds, this.target), text: this.target.decode(targetIds) },
       model: {
         kind: config.kind,
+        d_model: config.d_model,
         n_layers: config.n_layers,
         n_heads: config.n_heads,
-        d_model: config.d_model,
         d_k: config.d_k,
         d_v: config.d_v,
         d_ff: config.d_ff,
+        decoder: config.decoder,
         activation: config.activation,
         norm: config.norm,
         norm_epsilon: config.norm_epsilon,
@@ -1089,9 +1100,10 @@ class PageModel {
    * promote most.
    */
   neurons(tensors) {
-    const { d_model: d, d_ff: dFf } = this.config;
+    const d = this.config.d_model;
+    const dFf = this.stackOf("dec").d_ff;
     const found = {};
-    for (let layer = 0; layer < this.config.n_layers; layer += 1) {
+    for (let layer = 0; layer < this.stackOf("dec").n_layers; layer += 1) {
       const { shape, data } = tensors.get(`dec.${layer}.ff.hidden`);
       const weight = this.weight(`decoder.layers.${layer}.feed_forward.w_2.weight`);
       found[`dec.${layer}.ff`] = [...Array(shape[0]).keys()].map((t) => {

@@ -65,6 +65,16 @@ export function activated(trace, text) {
   return all[activationOf(trace)];
 }
 
+/** The sizes of the decoder; those of the model in older traces, whose stacks are equal. */
+export function decoderOf(trace) {
+  return trace.meta.model.decoder ?? trace.meta.model;
+}
+
+/** The number of heads of an attention. */
+export function headsOf(trace, place) {
+  return trace.get(`${place}.weights`).shape[0];
+}
+
 export function hasSource(trace) {
   return Boolean(trace.meta.source);
 }

@@ -8,10 +8,11 @@ import {
   placeOfEdits,
   wordsOf,
 } from "./compare.js";
-import { announce, choice, el, HeatMap, bidiText, table, toggle } from "./draw.js";
+import { announce, choice, el, HeatMap, bidiText, offer, table, toggle } from "./draw.js";
 import { percent, maxAbsOf, show, topIndices } from "./math.js";
 import {
   hasSource,
+  headsOf,
   headTensor,
   isCausal,
   labelsOf,
@@ -238,23 +239,26 @@ function plainEditor(trace, fields, more, op) {
 
 /** Pick an attention and one of its heads; `act` is called when the choice changes. */
 function pickHead(trace, fields, act) {
-  const { n_heads: h, alignment_layer: layer } = trace.meta.model;
+  const layer = trace.meta.model.alignment_layer;
   const places = placesOf(trace);
   const preferred = hasSource(trace) ? `dec.${layer}.cross` : places.at(-1);
   const chosen = { at: places.includes(preferred) ? preferred : places.at(-1), head: 0 };
+  const heads = () =>
+    numbered(Array.from({ length: headsOf(trace, chosen.at) }, (_, head) => `head ${head + 1}`));
+  const which = choice("head", heads(), "0", (head) => { chosen.head = Number(head); act?.(); });
   fields.append(
     choice(
       "attention",
       places.map((place) => [place, placeName(place)]),
       chosen.at,
-      (at) => { chosen.at = at; act?.(); },
+      (at) => {
+        chosen.at = at;
+        chosen.head = Math.min(chosen.head, headsOf(trace, at) - 1);
+        offer(which, heads(), String(chosen.head));
+        act?.();
+      },
     ),
-    choice(
-      "head",
-      numbered(Array.from({ length: h }, (_, head) => `head ${head + 1}`)),
-      "0",
-      (head) => { chosen.head = Number(head); act?.(); },
-    ),
+    which,
   );
   return chosen;
 }

@@ -1,6 +1,17 @@
 // Stations 4 and 5: the score matrix in five stages, and all heads.
 import { softmaxOf } from "../data.js";
-import { HeatMap, choice, el, figure, scaleOf, svg, theme, thumbnail, toggle } from "../draw.js";
+import {
+  HeatMap,
+  choice,
+  el,
+  figure,
+  offer,
+  scaleOf,
+  svg,
+  theme,
+  thumbnail,
+  toggle,
+} from "../draw.js";
 import { termed } from "../glossary.js";
 import {
   entropyOf,
@@ -16,7 +27,15 @@ import {
   sliceOf,
   topIndices,
 } from "../math.js";
-import { headName, headTensor, isCausal, labelsOf, placeName, placesOf } from "../names.js";
+import {
+  headName,
+  headsOf,
+  headTensor,
+  isCausal,
+  labelsOf,
+  placeName,
+  placesOf,
+} from "../names.js";
 
 /** Two menus: an attention and one of its heads. Every station that shows one head has them. */
 export function headPicker(page) {
@@ -28,13 +47,14 @@ export function headPicker(page) {
     page.state.place,
     (place) => page.set({ place }),
   );
-  const heads = Array.from(
-    { length: page.trace.meta.model.n_heads },
-    (_, head) => [String(head), `head ${head + 1}`],
-  );
+  const heads = () =>
+    Array.from(
+      { length: headsOf(page.trace, page.state.place) },
+      (_, head) => [String(head), `head ${head + 1}`],
+    );
   const which = choice(
     "head",
-    heads,
+    heads(),
     String(page.state.head),
     (head) => page.set({ head: Number(head) }),
   );
@@ -43,7 +63,7 @@ export function headPicker(page) {
     box,
     update: () => {
       list.lastChild.value = page.state.place;
-      which.lastChild.value = String(page.state.head);
+      offer(which, heads(), String(page.state.head));
     },
   };
 }

@@ -1,7 +1,7 @@
 // Station 9: what the decoder attends to, and three measures of its dependence on the source.
 import { HeatMap, arcsOver, choice, curves, el, figure } from "../draw.js";
 import { exact, argmax, meanOf, percent, result, rowOf, show, times, topIndices } from "../math.js";
-import { hasSource, headName, placeName, runsLeft, writtenAt } from "../names.js";
+import { decoderOf, hasSource, headName, placeName, runsLeft, writtenAt } from "../names.js";
 
 /** The attention weights of one step: of one head, or the mean of all heads (head "all"). */
 function weightsOf(trace, place, head, step) {
@@ -25,15 +25,15 @@ export const decoderStation = {
   build(box, page) {
     const { meta } = page.trace;
     const withSource = hasSource(page.trace) && page.trace.has("align.attention");
-    let layer = String(withSource ? meta.model.alignment_layer : meta.model.n_layers - 1);
+    let layer = String(withSource ? meta.model.alignment_layer : decoderOf(page.trace).n_layers - 1);
     let head = "all";
     const layers = Array.from(
-      { length: meta.model.n_layers },
+      { length: decoderOf(page.trace).n_layers },
       (_, i) => [String(i), `layer ${i + 1}`],
     );
     const heads = [
       ["all", "mean of all heads"],
-      ...Array.from({ length: meta.model.n_heads }, (_, i) => [String(i), `head ${i + 1}`]),
+      ...Array.from({ length: decoderOf(page.trace).n_heads }, (_, i) => [String(i), `head ${i + 1}`]),
     ];
     box.append(
       el(

@@ -3,7 +3,7 @@ import { softmaxOf } from "../data.js";
 import { barSvg, barTable, el, figure, bidiText, slider, svg, theme, widthOf } from "../draw.js";
 import { termed } from "../glossary.js";
 import { entropyOf, exact, argmax, percent, rowOf, shapeProbs, show, topIndices } from "../math.js";
-import { writtenAt } from "../names.js";
+import { decoderOf, writtenAt } from "../names.js";
 
 const N_SHOWN = 20;
 
@@ -206,7 +206,7 @@ export const lensStation = {
     });
     return () => {
       const { trace } = page;
-      const n = trace.meta.model.n_layers;
+      const n = decoderOf(trace).n_layers;
       const steps = trace.meta.steps.map((_, t) => t);
       rows = [];
       for (let layer = 0; layer < n; layer += 1) {

@@ -15,7 +15,7 @@ import {
   widthOf,
 } from "../draw.js";
 import { exact, argmax, meanOf, percent, rowOf, show, times, topIndices } from "../math.js";
-import { hasSource, joined, placeName, runsLeft, writtenAt } from "../names.js";
+import { decoderOf, hasSource, joined, placeName, runsLeft, writtenAt } from "../names.js";
 
 /** The most likely tokens of a step by the logits: [{ id, name, p }]. */
 export function likeliest(trace, step, n) {
@@ -89,10 +89,11 @@ export function whyParts(trace, step) {
     const source = meta.source.pieces;
     const looked = rowOf(trace.get("align.attention"), step);
     const at = argmax(looked);
-    const last = meta.model.alignment_layer === meta.model.n_layers - 1;
+    const nLayers = decoderOf(trace).n_layers;
+    const last = meta.model.alignment_layer === nLayers - 1;
     const layer = last
       ? "Its last decoder layer"
-      : `Its decoder layer ${meta.model.alignment_layer + 1} of ${meta.model.n_layers}`;
+      : `Its decoder layer ${meta.model.alignment_layer + 1} of ${nLayers}`;
     parts.push(
       `${layer} looked `,
       { share: percent(looked[at]), how: howAttention(trace, step, at) },
@@ -165,7 +166,7 @@ export function moreParts(trace, step) {
     );
   });
   parts.push(`${rest.length > 6 ? ", and less for the rest" : ""}. `);
-  for (let layer = 0; layer < meta.model.n_layers; layer += 1) {
+  for (let layer = 0; layer < decoderOf(trace).n_layers; layer += 1) {
     const weights = layer === meta.model.alignment_layer
       ? null
       : trace.has(`dec.${layer}.cross.weights`) && trace.get(`dec.${layer}.cross.weights`);
