@@ -23,23 +23,37 @@ def to_marian(model: Transformer) -> tuple[dict[str, Any], dict[str, Tensor]]:
     config = model.config
     assert config.norm == "post"
     assert config.positions == "sinusoidal"
-    assert config.target_vocab_size is None
     order = torch.cat((torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)))
-    embedding = model.source_embedding.weight.detach()[:, order]
+    source, target, output = (
+        weight.detach()[:, order]
+        for weight in (
+            model.source_embedding.weight,
+            model.target_embedding.weight,
+            model.logit_weight,
+        )
+    )
+    bias = torch.zeros(len(output)) if model.logit_bias is None else model.logit_bias.detach()
     weights = {
-        **{f"{place}.weight": embedding for place in ("model.shared", "lm_head")},
-        **{f"model.{stack}.embed_tokens.weight": embedding for stack in ("encoder", "decoder")},
-        "final_logits_bias": torch.zeros(1, len(embedding)),
+        "model.encoder.embed_tokens.weight": source,
+        "model.decoder.embed_tokens.weight": target,
+        "lm_head.weight": output,
+        "final_logits_bias": bias[None],
     }
+    is_joint = config.target_vocab_size is None
+    if is_joint:
+        weights["model.shared.weight"] = source
     for i, layer in enumerate(model.encoder):
         weights |= _layer(layer, f"model.encoder.layers.{i}", order)
     for i, layer in enumerate(model.decoder.layers):
         weights |= _layer(layer, f"model.decoder.layers.{i}", order)
     settings = {
-        "vocab_size": len(embedding),
+        "vocab_size": len(source),
+        "decoder_vocab_size": len(target),
+        "share_encoder_decoder_embeddings": is_joint,
+        "tie_word_embeddings": config.tied_output,
         "d_model": config.d_model,
         "activation_function": config.activation,
-        "scale_embedding": True,
+        "scale_embedding": config.embedding_scale,
         "dropout": 0.0,
         "pad_token_id": PAD,
         "eos_token_id": EOS,

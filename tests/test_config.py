@@ -23,6 +23,7 @@ data.batch_tokens data.max_length data.valid_pairs
 model.kind model.vocab_size model.target_vocab_size model.n_layers
 model.n_layers_decoder model.d_model model.d_ff model.d_ff_decoder model.n_heads
 model.n_heads_decoder model.d_k model.d_v model.attention_bias model.activation
+model.embedding_scale model.tied_output model.logit_bias
 model.dropout model.norm model.norm_epsilon model.positions model.window model.max_positions
 train.steps train.warmup_steps train.learning_rate train.schedule train.label_smoothing
 train.consistency train.accumulate train.clip_norm train.validate_every train.save_every

@@ -151,6 +151,15 @@ class ModelConfig(Section):
     activation: Activation = Field(
         "relu", description="activation of the feed-forward network; the paper has relu (Eq. 2)"
     )
+    embedding_scale: bool = Field(True, description="embeddings times sqrt(d_model) (section 3.4)")
+    tied_output: bool = Field(
+        True,
+        description="the linear map before the softmax is the matrix of the target embedding "
+        "(section 3.4); false: a matrix of its own",
+    )
+    logit_bias: bool = Field(
+        False, description="a bias on the logit of each target token; the paper has none"
+    )
     dropout: Probability = Field(
         0.1,
         description="P_drop: dropout on sub-layer outputs and embeddings (section 5.4)",

@@ -12,7 +12,8 @@ import torch
 
 from tests.conftest import write_grammar
 from tests.marian import marian_of
-from transduce.config import DecodeConfig, ModelConfig
+from tests.shapes import Shape, name_of, random_shapes
+from transduce.config import DecodeConfig, ModelConfig, TextConfig
 from transduce.convert.ctranslate2 import convert
 from transduce.data.batch import encode_source, pad
 from transduce.decode.engines.base import SearchInput, search_all
@@ -25,8 +26,8 @@ from transduce.decode.search import collect
 from transduce.decode.translator import Translator
 from transduce.grammar import generate
 from transduce.model import Transformer
-from transduce.model_folder import BUILTIN, ModelFolder, load_model
-from transduce.text.vocabulary import EOS, PAD, SOS, UNKNOWN, Vocabulary
+from transduce.model_folder import BUILTIN, FolderConfig, ModelFolder, load_model, save_model
+from transduce.text.vocabulary import EOS, PAD, SOS, UNKNOWN, Vocabulary, learn_vocabulary
 
 Ids = tuple[int, ...]
 SHAPE = {"vocab_size": 211, "n_layers": 2, "d_model": 26, "d_ff": 37, "n_heads": 2, "dropout": 0.0}
@@ -54,12 +55,12 @@ def random_model(**shape: Any) -> Transformer:
 
 
 def teach_to_end(model: Transformer, sources: list[Ids], about: int) -> None:
-    """Fit the embedding of [EOS] so that translations end after about `about` tokens.
+    """Fit the output vector of [EOS] so that translations end after about `about` tokens.
 
     With random weights alone they would never end.
     """
     source = pad([encode_source(ids) for ids in sources])
-    target = torch.randint(4, SHAPE["vocab_size"], (len(sources), 3 * about))
+    target = torch.randint(4, len(model.logit_weight), (len(sources), 3 * about))
     target[:, 0] = SOS
     with torch.no_grad():
         hidden, _ = model.decode(target, model.start(source, source != PAD))
@@ -68,7 +69,9 @@ def teach_to_end(model: Transformer, sources: list[Ids], about: int) -> None:
         logits = logits.expand(len(sources), -1)
         x, y = hidden.flatten(end_dim=1).double(), logits.flatten().double()
         row = torch.linalg.solve(x.T @ x + 0.1 * torch.eye(x.shape[1]).double(), x.T @ y)
-        model.source_embedding.weight[EOS] = row.float()
+        model.logit_weight[EOS] = row.float()
+        if model.logit_bias is not None:
+            model.logit_bias[EOS] = 0
 
 
 def n_ties(
@@ -186,6 +189,21 @@ def test_ctranslate2_finds_what_search_finds_with_a_model_just_trained(
     assert compare_engines(trained, beam) <= 3
 
 
+@pytest.mark.parametrize("shape", random_shapes(6, seed=11), ids=name_of)
+def test_ctranslate2_finds_what_greedy_search_finds_in_random_shapes(
+    shape: Shape, vocabulary: Vocabulary, grammar_lines: list[str], tmp_path: Path
+) -> None:
+    has_two = shape["target_vocab_size"] is not None
+    target = learn_vocabulary(grammar_lines, "bpe", 600) if has_two else vocabulary
+    n_target = len(target) if has_two else None
+    model = random_model(**{**shape, "vocab_size": 700, "target_vocab_size": n_target})
+    for _ in range(3):
+        teach_to_end(model, random_ids(40, 19, 700, seed=5), about=9)
+    settings = FolderConfig(text=TextConfig(joint=not has_two), model=model.config)
+    save_model(tmp_path / "m", ModelFolder(settings, model, vocabulary, target))
+    assert compare_engines(load_model(tmp_path / "m"), beam=1) <= 3
+
+
 def compare_engines(folder: ModelFolder, beam: int) -> int:
     quick = Translator(folder, engine="ctranslate2")
     how = TranslateOptions(DecodeConfig(beam=beam))
@@ -205,11 +223,15 @@ def compare_engines(folder: ModelFolder, beam: int) -> int:
 @pytest.mark.parametrize(
     "shape",
     [
+        *random_shapes(6, seed=17, vocab_size=211),
         {},
         {"norm": "pre"},
         {"positions": "learned", "max_positions": 61},
         {"target_vocab_size": 97},
         {"norm_epsilon": 0.1},
+        {"tied_output": False},
+        {"logit_bias": True, "embedding_scale": False},
+        {"tied_output": False, "logit_bias": True, "target_vocab_size": 97},
         {"norm_epsilon": 0.1, "norm": "pre"},
         {"attention_bias": True},
         {"activation": "gelu"},

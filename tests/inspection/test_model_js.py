@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from tests.inspection.node import needs_node, run_js, to_tensor
+from tests.shapes import Shape, name_of, random_shapes
 from transduce.config import DecodeConfig, ModelConfig, TextConfig
 from transduce.decode.generator import Generator
 from transduce.decode.load import load_translator
@@ -277,6 +278,8 @@ def test_invalid_edits_give_the_same_message_in_python_and_javascript(
         {"n_layers": 3, "n_heads": 3, "d_k": 7, "d_v": 5},
         {"attention_bias": True, "activation": "swish", "norm_epsilon": 0.01},
         {"attention_bias": True, "activation": "gelu", "norm": "pre", "norm_epsilon": 0.1},
+        {"tied_output": False, "logit_bias": True, "embedding_scale": False},
+        {"logit_bias": True},
         {"n_layers_decoder": 5, "d_ff_decoder": 19, "n_heads_decoder": 11},
         {"n_layers": 3, "n_layers_decoder": 2, "n_heads": 11, "n_heads_decoder": 2, "norm": "pre"},
         {"n_layers": 4, "norm": "pre", "positions": "learned", "n_heads": 3, "d_k": 3, "d_v": 13},
@@ -309,6 +312,20 @@ def test_every_kind_of_model_gives_the_same_trace_in_python_and_javascript(
     ]
     for (text, edits, beam), told in zip(asked, traces_in_js(folder, tmp_path, asked), strict=True):
         assert_same_trace(trace(worker, text, beam=beam, edits=edits), told)
+
+
+@pytest.mark.parametrize("shape", random_shapes(6, seed=13), ids=name_of)
+def test_models_of_random_shapes_give_the_same_trace_in_python_and_javascript(
+    tmp_path: Path, vocabulary: Vocabulary, italian: Vocabulary, shape: Shape
+) -> None:
+    has_two = shape["target_vocab_size"] is not None
+    changes = {key: value for key, value in shape.items() if not key.endswith("vocab_size")}
+    folder = random_folder(vocabulary, italian if has_two else None, **changes)
+    last = shape["n_heads_decoder"] - 1
+    edits = [{"op": "mute", "at": "dec.0.cross", "head": last}]
+    asked: list[Any] = [("I love the white cat", [], None), ("you see", edits, 2)]
+    for (text, edits, beam), told in zip(asked, traces_in_js(folder, tmp_path, asked), strict=True):
+        assert_same_trace(trace(Translator(folder), text, beam=beam, edits=edits), told)
 
 
 def test_the_error_function_is_exact_to_the_last_digits(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.marian import marian_of
+from tests.shapes import Shape, name_of, random_shapes
 from transduce.config import ModelConfig
 from transduce.data.batch import encode_source, pad
 from transduce.model import Transformer
@@ -21,6 +22,11 @@ SHAPES: list[dict[str, Any]] = [
     {"activation": "gelu"},
     {"activation": "swish"},
     {"n_layers_decoder": 3},
+    {"target_vocab_size": 43},
+    {"tied_output": False},
+    {"logit_bias": True},
+    {"embedding_scale": False},
+    {"tied_output": False, "logit_bias": True, "target_vocab_size": 43},
     {"n_layers": 3, "n_layers_decoder": 1, "d_ff_decoder": 23, "n_heads_decoder": 13},
 ]
 
@@ -55,5 +61,10 @@ def largest_difference(model: Transformer) -> float:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(map(str, shape)) or "paper")
-def test_marian_computes_the_same_logits(shape: dict[str, Any]) -> None:
+def test_marian_computes_the_same_logits_with_each_setting(shape: dict[str, Any]) -> None:
+    assert largest_difference(random_model(**shape)) < 1e-5
+
+
+@pytest.mark.parametrize("shape", random_shapes(12, seed=5), ids=name_of)
+def test_marian_computes_the_same_logits_in_random_shapes(shape: Shape) -> None:
     assert largest_difference(random_model(**shape)) < 1e-5

@@ -14,6 +14,7 @@ VARIANTS = [
     {"positions": "learned"},
     {"target_vocab_size": 43},
     {"attention_bias": True, "activation": "gelu"},
+    {"tied_output": False, "logit_bias": True, "embedding_scale": False},
     {"n_layers_decoder": 3, "d_ff_decoder": 19, "n_heads_decoder": 2},
 ]
 

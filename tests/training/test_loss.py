@@ -20,25 +20,28 @@ def test_label_smoothing_by_hand() -> None:
     )
 
 
+@pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("max_logits", [1, 3 * 53, 1 << 22])
 def test_loss_and_gradients_in_chunks_equal_those_of_all_logits_at_once(
-    smoothing: float, max_logits: int, monkeypatch: pytest.MonkeyPatch
+    smoothing: float, max_logits: int, has_bias: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cross_entropy, "MAX_LOGITS", max_logits)
     generator = torch.Generator().manual_seed(0)
     hidden = torch.randn(11, 7, generator=generator, requires_grad=True)
     weight = torch.randn(53, 7, generator=generator, requires_grad=True)
     target = torch.randint(53, (11,), generator=generator)
-    expected = F.cross_entropy(
-        hidden @ weight.T, target, label_smoothing=smoothing, reduction="sum"
-    )
-    gradients = torch.autograd.grad(expected / 3, (hidden, weight))
-    found = projected_loss(hidden, weight, target, smoothing)
+    bias = torch.randn(53, generator=generator, requires_grad=True) if has_bias else None
+    inputs = (hidden, weight) if bias is None else (hidden, weight, bias)
+    logits = F.linear(hidden, weight, bias)
+    expected = F.cross_entropy(logits, target, label_smoothing=smoothing, reduction="sum")
+    gradients = torch.autograd.grad(expected / 3, inputs)
+    found = projected_loss(hidden, weight, target, smoothing, bias=bias)
     torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(torch.autograd.grad(found / 3, (hidden, weight)), gradients)
+    torch.testing.assert_close(torch.autograd.grad(found / 3, inputs), gradients)
     with torch.no_grad():
-        torch.testing.assert_close(projected_loss(hidden, weight, target, smoothing), expected)
+        found = projected_loss(hidden, weight, target, smoothing, bias=bias)
+    torch.testing.assert_close(found, expected)
 
 
 def test_a_nearly_impossible_token_has_a_finite_loss() -> None:
@@ -99,9 +102,10 @@ def test_the_gradients_agree_with_finite_differences(consistency: float) -> None
     generator = torch.Generator().manual_seed(0)
     hidden = torch.randn(6, 5, generator=generator, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(11, 5, generator=generator, dtype=torch.float64, requires_grad=True)
+    bias = torch.randn(11, generator=generator, dtype=torch.float64, requires_grad=True)
     target = torch.tensor([1, 2, 3]).repeat(2)
     assert torch.autograd.gradcheck(
-        lambda h, w: projected_loss(h, w, target, 0.1, consistency), (hidden, weight)
+        lambda h, w, b: projected_loss(h, w, target, 0.1, consistency, b), (hidden, weight, bias)
     )
 
 

@@ -60,6 +60,8 @@ def convert(model: "Transformer", folder: Path) -> None:
     _fill_embedding(spec.encoder, spec.encoder.embeddings[0], model.source_embedding)
     _fill_embedding(spec.decoder, spec.decoder.embeddings, model.target_embedding)
     spec.decoder.projection.weight = _to_numpy(model.logit_weight)
+    if model.logit_bias is not None:
+        spec.decoder.projection.bias = _to_numpy(model.logit_bias)
     for layer, layer_spec in zip(model.encoder, spec.encoder.layer, strict=True):
         _fill_layer(layer_spec, layer)
     for layer, layer_spec in zip(model.decoder.layers, spec.decoder.layer, strict=True):
@@ -157,7 +159,7 @@ def _fill_embedding(stack: Any, spec: Any, embedding: "Embedding") -> None:
         table = embedding.positions.weight
     spec.weight = _to_numpy(weight)
     stack.position_encodings.encodings = _to_numpy(table)
-    stack.scale_embeddings = True
+    stack.scale_embeddings = embedding.scale != 1
 
 
 def _fill_norm(spec: Any, norm: Any) -> None:

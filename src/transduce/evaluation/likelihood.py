@@ -53,7 +53,8 @@ def _start_cache(model: Transformer | LanguageModel, batch: Batch) -> Cache:
 def batch_negative_log_likelihood(model: Transformer | LanguageModel, batch: Batch) -> float:
     """Return the negative log-likelihood of the targets of a batch in nats, summed."""
     hidden, target = run_batch(model, batch)
-    return float(projected_loss(hidden, model.logit_weight, target, smoothing=0.0))
+    weight, bias = model.logit_weight, model.logit_bias
+    return float(projected_loss(hidden, weight, target, smoothing=0.0, bias=bias))
 
 
 def loss(

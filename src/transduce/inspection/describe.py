@@ -35,6 +35,7 @@ def describe(
         **stack_sizes(config.encoder),
         "decoder": stack_sizes(config.decoder),
         "activation": config.activation,
+        "embedding_scale": config.embedding_scale,
         "norm": config.norm,
         "norm_epsilon": config.norm_epsilon,
         "positions": config.positions,

@@ -167,7 +167,7 @@ def _record_embeddings(
     d_model = model.config.d_model
     for side, embedding in _embeddings_by_side(model).items():
         ids = source if side == "src" else target
-        tensors[f"{side}.emb"] = embedding.weight.detach()[list(ids)] * math.sqrt(d_model)
+        tensors[f"{side}.emb"] = embedding.weight.detach()[list(ids)] * embedding.scale
         if embedding.positions is None:
             tensors[f"{side}.pos"] = sinusoids(0, len(ids), d_model, torch.device("cpu"))
         else:

@@ -41,7 +41,8 @@ class Description:
         model = self.config
         lines = [
             f"{self.name}: {model.kind}, {_sizes(model)}, dropout {model.dropout}, "
-            f"{model.norm}-norm, {model.positions} positions, {model.vocab_size:,} tokens",
+            f"{model.norm}-norm, {model.positions} positions, {model.vocab_size:,} tokens"
+            f"{_departures(model)}",
             *(f"  {part:<28} {count:>13,}" for part, count in self.parameters.items()),
             f"  {'total':<28} {sum(self.parameters.values()):>13,}",
             *self.remarks,
@@ -60,6 +61,18 @@ def _sizes(model: ModelConfig) -> str:
         for name, stack in stacks.items()
     )
     return f"{width}, {', '.join(each)}"
+
+
+def _departures(model: ModelConfig) -> str:
+    """Return what a model has that the paper's Transformer has not, as the end of a list."""
+    found = {
+        f"{model.activation} activation": model.activation != "relu",
+        "attention biases": model.attention_bias,
+        "unscaled embeddings": not model.embedding_scale,
+        "an output matrix of its own": not model.tied_output,
+        "logit biases": model.logit_bias,
+    }
+    return "".join(f", {what}" for what, is_so in found.items() if is_so)
 
 
 def _stack_sizes(stack: StackShape) -> str:

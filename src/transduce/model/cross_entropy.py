@@ -22,8 +22,9 @@ def projected_loss(
     target: Int[Tensor, " token"],
     smoothing: float,
     consistency: float = 0.0,
+    bias: Float[Tensor, " vocab"] | None = None,
 ) -> Float[Tensor, ""]:
-    """Return the summed cross-entropy of logits = hidden W^T against smoothed targets.
+    """Return the summed cross-entropy of logits = hidden W^T + bias against smoothed targets.
 
     Section 5.4, after Szegedy et al. 2015: the target distribution is (1 - eps) * one-hot + eps *
     uniform. The uniform part covers the whole vocabulary, including the correct token.
@@ -33,10 +34,10 @@ def projected_loss(
     """
     if torch.is_grad_enabled():
         return _ProjectedLoss.apply(  # type: ignore[no-untyped-call]  # torch's own
-            hidden, weight, target, smoothing, consistency
+            hidden, weight, target, smoothing, consistency, bias
         )
-    loss, _, _ = loss_and_gradients(
-        hidden, weight, target, smoothing, consistency, with_gradients=False
+    loss, *_ = loss_and_gradients(
+        hidden, weight, target, smoothing, consistency, bias, with_gradients=False
     )
     return loss
 
@@ -47,29 +48,32 @@ def loss_and_gradients(
     target: Int[Tensor, " token"],
     smoothing: float,
     consistency: float,
+    bias: Float[Tensor, " vocab"] | None,
     *,
     with_gradients: bool,
-) -> tuple[Float[Tensor, ""], Tensor | None, Tensor | None]:
-    """Return the summed loss, and its gradients with respect to `hidden` and `weight`.
+) -> tuple[Float[Tensor, ""], Tensor | None, Tensor | None, Tensor | None]:
+    """Return the summed loss, and its gradients with respect to `hidden`, `weight` and `bias`.
 
     The rows are processed in chunks of at most `MAX_LOGITS` logits. The gradient of a row of logits
     is softmax - smoothed target, so it is multiplied out as soon as the row is computed. The
     uniform part of the target is the same for every token: it is added to sums and products, not to
     each logit.
 
-    Without `with_gradients` the last two results are None.
+    Without `with_gradients` the gradients are None; that of `bias` also without a bias.
     """
     sum_of_weights, uniform = weight.sum(dim=0), smoothing / len(weight)
     loss = torch.zeros(
         (), dtype=torch.promote_types(weight.dtype, torch.float32), device=hidden.device
     )
+    sum_of_bias = 0.0 if bias is None else bias.sum(dtype=loss.dtype)
     d_hidden = torch.empty_like(hidden) if with_gradients else None
     d_weight = torch.zeros_like(weight) if with_gradients else None
+    d_bias = torch.zeros_like(bias) if with_gradients and bias is not None else None
 
     rows_per_chunk = max(1, MAX_LOGITS // len(weight))
     for chunk in chunks(len(hidden), rows_per_chunk, paired=consistency > 0):
         rows, correct = hidden[chunk], target[chunk, None]
-        logits = F.linear(rows, weight)
+        logits = F.linear(rows, weight, bias)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         p = torch.softmax(logits, dim=-1)
 
@@ -78,7 +82,7 @@ def loss_and_gradients(
         log_denominator = highest - p_highest.log()
 
         log_p_correct = logits.gather(1, correct) - log_denominator
-        sum_of_logits = (rows @ sum_of_weights).to(logits.dtype).sum()
+        sum_of_logits = (rows @ sum_of_weights).to(logits.dtype).sum() + len(rows) * sum_of_bias
         sum_of_log_p = sum_of_logits - len(weight) * log_denominator.sum()
         loss -= (1 - smoothing) * log_p_correct.sum() + uniform * sum_of_log_p
 
@@ -88,13 +92,17 @@ def loss_and_gradients(
 
         if d_hidden is not None and d_weight is not None:
             d_logits = p.scatter_add_(1, correct, torch.full_like(log_p_correct, smoothing - 1))
+            if d_bias is not None:
+                d_bias += d_logits.sum(dim=0)
             d_logits = d_logits.to(weight.dtype)
             d_hidden[chunk] = (d_logits @ weight).sub_(uniform * sum_of_weights).to(hidden.dtype)
             d_weight += d_logits.t() @ rows
 
     if d_weight is not None:
         d_weight -= uniform * hidden.sum(dim=0)
-    return loss, d_hidden, d_weight
+    if d_bias is not None:
+        d_bias -= uniform * len(hidden)
+    return loss, d_hidden, d_weight, d_bias
 
 
 def chunks(n_rows: int, size: int, *, paired: bool) -> Iterator[slice | list[int]]:
@@ -142,17 +150,19 @@ class _ProjectedLoss(torch.autograd.Function):
         target: Tensor,
         smoothing: float,
         consistency: float,
+        bias: Tensor | None,
     ) -> Tensor:
-        loss, d_hidden, d_weight = loss_and_gradients(
-            hidden, weight, target, smoothing, consistency, with_gradients=True
+        loss, d_hidden, d_weight, d_bias = loss_and_gradients(
+            hidden, weight, target, smoothing, consistency, bias, with_gradients=True
         )
         assert d_hidden is not None, "requested"
         assert d_weight is not None, "requested"
-        ctx.save_for_backward(d_hidden, d_weight)
+        ctx.save_for_backward(d_hidden, d_weight, d_bias)  # type: ignore[arg-type]  # may be None
         return loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_loss: Tensor) -> tuple[Tensor | None, ...]:
-        d_hidden, d_weight = ctx.saved_tensors  # torch declares a tuple of one element
-        return d_hidden * d_loss, d_weight * d_loss, None, None, None
+        d_hidden, d_weight, d_bias = ctx.saved_tensors  # torch declares a tuple of one element
+        d_bias = None if d_bias is None else d_bias * d_loss
+        return d_hidden * d_loss, d_weight * d_loss, None, None, None, d_bias

@@ -26,11 +26,14 @@ class Embedding(nn.Module):
 
     Sections 3.4, 3.5 and 5.4. The same matrix is the linear map before the softmax (section 3.4),
     used by the method `logits` of a model.
+
+    Departs: with model.embedding_scale = false the embeddings are not scaled.
     """
 
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, config.d_model))
+        self.scale = math.sqrt(config.d_model) if config.embedding_scale else 1.0
         self.positions: LearnedPositions | None = (
             LearnedPositions(config) if config.positions == "learned" else None
         )
@@ -46,7 +49,25 @@ class Embedding(nn.Module):
             positions = sinusoids(start, length, d_model, ids.device).to(self.weight.dtype)
         else:
             positions = self.positions(start, length)
-        return self.dropout(F.embedding(ids, self.weight) * math.sqrt(d_model) + positions)
+        return self.dropout(F.embedding(ids, self.weight) * self.scale + positions)
+
+
+class Output(nn.Module):
+    """What the linear map before the softmax adds to the target embedding: in the paper, nothing.
+
+    Departs: with model.tied_output = false the map has a matrix of its own (Press & Wolf 2017
+    compare the two).
+    Departs: with model.logit_bias it has a bias, as in Marian (Junczys-Dowmunt et al. 2018).
+    """
+
+    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+        super().__init__()
+        self.weight: nn.Parameter | None = None
+        self.bias: nn.Parameter | None = None
+        if not config.tied_output:
+            self.weight = nn.Parameter(torch.empty(vocab_size, config.d_model))
+        if config.logit_bias:
+            self.bias = nn.Parameter(torch.empty(vocab_size))
 
 
 class Decoder(nn.Module):
@@ -89,7 +110,7 @@ class Transformer(nn.Module):
 
     One matrix is shared by both embeddings and the linear map before the softmax (section 3.4).
     Departs: with `model.target_vocab_size` the source has its own vocabulary and matrix.
-    Departs: the decoder may have other sizes than the encoder (`model.n_layers_decoder` and others);
+    Departs: the decoder may have other sizes than the encoder (`model.n_layers_decoder` and more);
     a deep encoder with a shallow decoder is as good and faster (Kasai et al. 2021).
     Departs: learned positions (Table 3, E) are part of the embedding, so encoder and decoder share
     them wherever they share the embedding.
@@ -107,6 +128,7 @@ class Transformer(nn.Module):
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder.n_layers))
         self.encoder_norm = final_norm(config)
         self.decoder = Decoder(config)
+        self.output = Output(config, len(self.target_embedding.weight))
         initialize(self)
 
     def encode(
@@ -138,12 +160,18 @@ class Transformer(nn.Module):
 
     def logits(self, hidden: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
         """Return the logit of each target token: a dot product with its embedding (section 3.4)."""
-        return F.linear(hidden, self.logit_weight)
+        return F.linear(hidden, self.logit_weight, self.logit_bias)
 
     @property
     def logit_weight(self) -> Float[Tensor, "vocab d_model"]:
         """The matrix of the linear map before the softmax."""
-        return self.target_embedding.weight
+        own = self.output.weight
+        return self.target_embedding.weight if own is None else own
+
+    @property
+    def logit_bias(self) -> Float[Tensor, " vocab"] | None:
+        """The bias of that map; None, as in the paper, unless model.logit_bias is set."""
+        return self.output.bias
 
     def forward(
         self,
@@ -164,6 +192,7 @@ class LanguageModel(nn.Module):
         self.config = config
         self.embedding = Embedding(config, require_vocab_size(config))
         self.decoder = Decoder(config)
+        self.output = Output(config, len(self.embedding.weight))
         initialize(self)
 
     def start(self) -> Cache:
@@ -182,12 +211,18 @@ class LanguageModel(nn.Module):
 
     def logits(self, hidden: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
         """Return the logit of each token: the dot product with its embedding (section 3.4)."""
-        return F.linear(hidden, self.logit_weight)
+        return F.linear(hidden, self.logit_weight, self.logit_bias)
 
     @property
     def logit_weight(self) -> Float[Tensor, "vocab d_model"]:
         """The matrix of the linear map before the softmax."""
-        return self.embedding.weight
+        own = self.output.weight
+        return self.embedding.weight if own is None else own
+
+    @property
+    def logit_bias(self) -> Float[Tensor, " vocab"] | None:
+        """The bias of that map; None, as in the paper, unless model.logit_bias is set."""
+        return self.output.bias
 
     def forward(self, target: Int[Tensor, "batch target"]) -> Float[Tensor, "batch target vocab"]:
         """Return the logits of the next token at every position, as in training."""
@@ -213,9 +248,9 @@ def initialize(model: nn.Module) -> None:
     """Initialize the weights in place, so that post-norm trains stably.
 
     The paper does not say how. Matrices: Xavier uniform, with W^Q, W^K and W^V counted as one
-    matrix (gain 1/sqrt(2)), which keeps early attention nearly uniform. Embeddings: normal with
-    standard deviation d_model^-0.5; then the logits and the scaled embeddings (section 3.4) have
-    unit variance. Biases: zero.
+    matrix (gain 1/sqrt(2)), which keeps early attention nearly uniform. Embeddings, and an output
+    matrix of its own: normal with standard deviation d_model^-0.5; then the logits and the scaled
+    embeddings (section 3.4) have unit variance. Biases: zero.
     """
     if any(parameter.is_meta for parameter in model.parameters()):
         return  # no storage yet, and drawing on the meta device would take seconds
@@ -224,7 +259,7 @@ def initialize(model: nn.Module) -> None:
         if parameter.dim() == 1:
             if name.endswith("bias"):
                 nn.init.zeros_(parameter)
-        elif part.endswith("embedding") or part == "positions":
+        elif part.endswith("embedding") or part in ("positions", "output"):
             nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5)
         else:
             gain = 2**-0.5 if part in ("w_q", "w_k", "w_v") else 1.0
@@ -245,7 +280,7 @@ def count_parameters(model: nn.Module) -> dict[str, int]:
         elif len(path) > 2:
             part = path[1]
         else:
-            part = "matrix"
+            part = "bias" if path[-1] == "bias" else "matrix"
         key = f"{path[0].removesuffix('_norm')} {part}"
         counts[key] = counts.get(key, 0) + parameter.numel()
     return counts

@@ -29,5 +29,7 @@ def batch_loss(
     if consistency:
         batch = batch.map_tensors(lambda rows: torch.cat((rows, rows)))
     hidden, target = run_batch(model, batch)
-    loss = projected_loss(hidden, model.logit_weight, target, label_smoothing, consistency)
+    loss = projected_loss(
+        hidden, model.logit_weight, target, label_smoothing, consistency, model.logit_bias
+    )
     return loss / 2 if consistency else loss

@@ -342,11 +342,11 @@ class PageModel {
     return found;
   }
 
-  /** The embeddings of tokens times sqrt(d_model), section 3.4. */
+  /** The embeddings of tokens times sqrt(d_model), section 3.4, unless the model says otherwise. */
   vectors(table, ids) {
     const d = this.config.d_model;
     const weight = this.weight(`${table}.weight`);
-    const scale = Math.sqrt(d);
+    const scale = this.config.embedding_scale ? Math.sqrt(d) : 1;
     const found = new Float32Array(ids.length * d);
     ids.forEach((id, row) => {
       for (let i = 0; i < d; i += 1) found[row * d + i] = weight[id * d + i] * scale;
@@ -657,14 +657,14 @@ class PageModel {
 
   /** The logit of each token: a dot product with its embedding (section 3.4). */
   score(hidden, n) {
-    return multiplyRows(
-      hidden,
-      n,
-      this.weight(`${this.targetTable}.weight`),
-      null,
-      this.config.d_model,
-      this.target.size,
-    );
+    return this.promote(hidden, n, this.config.logit_bias ? this.weight("output.bias") : null);
+  }
+
+  /** What a vector adds to the logit of each token. */
+  promote(vectors, n, bias = null) {
+    const table = this.config.tied_output ? this.targetTable : "output";
+    const weight = this.weight(`${table}.weight`);
+    return multiplyRows(vectors, n, weight, bias, this.config.d_model, this.target.size);
   }
 
   /** One pass over all positions: the logits of every step. */
@@ -1053,6 +1053,7 @@ class PageModel {
         d_ff: config.d_ff,
         decoder: config.decoder,
         activation: config.activation,
+        embedding_scale: config.embedding_scale,
         norm: config.norm,
         norm_epsilon: config.norm_epsilon,
         positions: config.positions,
@@ -1113,7 +1114,7 @@ class PageModel {
           return [
             number,
             hidden[number],
-            topIndices(this.score(column, 1), 3).map((id) => this.target.piece(id)),
+            topIndices(this.promote(column, 1), 3).map((id) => this.target.piece(id)),
           ];
         });
       });

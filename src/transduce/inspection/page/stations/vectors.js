@@ -67,10 +67,11 @@ export const embeddingStation = {
       const tensors = names.map((name) => page.tensor(name));
       const labels = ["embedding", "+ position", "= sum"];
       const hasPositions = trace.ran("positions");
+      const { d_model: d, embedding_scale: isScaled = true } = trace.meta.model;
       strips.draw({
         title:
-          `\u201c${pieces[token]}\u201d at position ${token}: its embedding times ` +
-          `\u221ad_model, ${trace.meta.model.d_model} numbers${page.diffNote(names[0])}`,
+          `\u201c${pieces[token]}\u201d at position ${token}: its embedding` +
+          `${isScaled ? " times \u221ad_model" : ""}, ${trace.meta.model.d_model} numbers${page.diffNote(names[0])}`,
         rows: labels,
         cols: null,
         ramp: "signed",
@@ -79,9 +80,10 @@ export const embeddingStation = {
         explain: (i, j) => {
           const [e, p, x] = names.map((name) => rowOf(trace.get(name), token)[j]);
           const lines = [
-            `the table holds ${exact(e / Math.sqrt(trace.meta.model.d_model))} for this token; ` +
-              `times \u221a${trace.meta.model.d_model} = ` +
-              `${exact(Math.sqrt(trace.meta.model.d_model))} that is ${show(e)}`,
+            isScaled
+              ? `the table holds ${exact(e / Math.sqrt(d))} for this token; ` +
+                `times \u221a${d} = ${exact(Math.sqrt(d))} that is ${show(e)}`
+              : `the table holds ${exact(e)} for this token`,
             trace.meta.model.positions === "sinusoidal" && hasPositions
               ? `${j % 2 ? "cos" : "sin"}(${token} / ` +
                 `10000^(${j - (j % 2)}/${trace.meta.model.d_model})) = ${show(p)}`
