@@ -19,6 +19,7 @@ from transduce.presets import PRESETS, RECIPES
 
 SETTINGS = """
 text.kind text.vocab_size text.joint text.normalization text.languages text.dropout
+text.source_prefix
 data.batch_tokens data.max_length data.valid_pairs
 model.kind model.vocab_size model.target_vocab_size model.n_layers
 model.n_layers_decoder model.d_model model.d_ff model.d_ff_decoder model.n_heads
@@ -39,6 +40,11 @@ def test_the_list_of_settings_changes_only_on_purpose() -> None:
 def test_later_layers_override_earlier_ones() -> None:
     config = resolve({"train": {"steps": 5, "seed": 3}}, {"train": {"steps": 7}})
     assert (config.train.steps, config.train.seed) == (7, 3)
+
+
+def test_bpe_dropout_with_a_source_prefix_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"this model puts >>fra<< before each source, which BPE"):
+        resolve({"text": {"dropout": 0.1, "source_prefix": [">>fra<<"]}})
 
 
 def test_every_setting_has_a_description() -> None:

@@ -75,6 +75,11 @@ class TextConfig(Section):
         0.0,
         description="BPE-dropout: probability of skipping a merge, drawn again in each epoch",
     )
+    source_prefix: tuple[Name, ...] | None = Field(
+        None,
+        max_length=16,
+        description="tokens before each source, such as the >>fra<< of an imported model",
+    )
 
 
 class DataConfig(Section):
@@ -326,6 +331,12 @@ class Config(Section):
                 f"text.dropout is {text.dropout}, but text.kind is '{text.kind}' and model.kind is "
                 f"'{model.kind}'; BPE-dropout needs text.kind 'bpe' and "
                 "model.kind 'encoder-decoder'"
+            )
+        if text.dropout and text.source_prefix:
+            raise ValueError(
+                f"text.dropout is {text.dropout}, but this model puts "
+                f"{' '.join(text.source_prefix)} before each source, which BPE-dropout does not; "
+                "set text.dropout=0"
             )
         if train.consistency and not model.dropout:
             raise ValueError(

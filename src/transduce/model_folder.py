@@ -3,7 +3,8 @@
 A model folder:
     config.json            text, model and decode settings
     model.safetensors      the weights, nothing else
-    sentencepiece.model    the vocabulary; with text.joint = false also sentencepiece.target.model
+    sentencepiece.model    the vocabulary; if the target has its own, or segments text otherwise,
+                           also sentencepiece.target.model
     words.txt              the source words of the training text, if they are few enough to store
     manifest.json          format version, size and SHA-256 of each file, and the card: how the
                            model was trained
@@ -13,7 +14,7 @@ Torch is imported only when the model itself is needed.
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -108,7 +109,7 @@ def save_model(
         WEIGHTS: pack_weights(contents.model, precision),
         SOURCE_VOCABULARY: contents.source_vocabulary.model,
     }
-    if contents.target_vocabulary != contents.source_vocabulary:
+    if contents.target_vocabulary.model != contents.source_vocabulary.model:
         files[TARGET_VOCABULARY] = contents.target_vocabulary.model
     if contents.words is not None:
         files[WORDS] = "".join(f"{word}\n" for word in sorted(contents.words)).encode()
@@ -178,12 +179,15 @@ def open_model(path: Path) -> ModelFolder:
         if name != WEIGHTS
     }
     config = _parse_config(files[CONFIG], folder)
-    source = target = _parse_vocabulary(files[SOURCE_VOCABULARY], folder / SOURCE_VOCABULARY)
-    if TARGET_VOCABULARY in files:
-        target = _parse_vocabulary(files[TARGET_VOCABULARY], folder / TARGET_VOCABULARY)
+    prefix = config.text.source_prefix or ()
+    target_name = TARGET_VOCABULARY if TARGET_VOCABULARY in files else SOURCE_VOCABULARY
+    source = _parse_vocabulary(files[SOURCE_VOCABULARY], folder / SOURCE_VOCABULARY, prefix)
+    target = source
+    if target_name != SOURCE_VOCABULARY or prefix:
+        target = _parse_vocabulary(files[target_name], folder / target_name)
     for vocabulary, size, name in (
         (source, config.model.vocab_size, SOURCE_VOCABULARY),
-        (target, config.model.target_vocab_size or config.model.vocab_size, TARGET_VOCABULARY),
+        (target, config.model.target_vocab_size or config.model.vocab_size, target_name),
     ):
         if len(vocabulary) != size:
             raise ModelError(
@@ -278,9 +282,9 @@ def _parse_config(content: bytes, folder: Path) -> FolderConfig:
     return config.model_copy(update={"model": model})
 
 
-def _parse_vocabulary(content: bytes, path: Path) -> Vocabulary:
+def _parse_vocabulary(content: bytes, path: Path, prefix: Sequence[str] = ()) -> Vocabulary:
     try:
-        return Vocabulary(content)
+        return Vocabulary(content, prefix=prefix)
     except ModelError as error:
         raise ModelError(f"{path}: {error}; {COPY_AGAIN}") from None
 

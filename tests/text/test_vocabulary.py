@@ -119,23 +119,90 @@ def test_a_vocabulary_made_elsewhere_is_refused(grammar_lines: list[str]) -> Non
         Vocabulary(writer.getvalue())
 
 
-def test_a_vocabulary_without_pieces_for_bytes_is_refused(grammar_lines: list[str]) -> None:
+def train_without_bytes(lines: list[str], *controls: str, **options: object) -> bytes:
+    """Return a SentencePiece model with our special tokens that has no byte pieces."""
     writer = io.BytesIO()
-    special = {f"{name}_id": i for i, name in enumerate(("pad", "bos", "eos", "unk"))}
-    pieces = {
-        f"{name}_piece": piece
-        for name, piece in zip(("pad", "bos", "eos", "unk"), SPECIAL_TOKENS, strict=True)
+    names = zip(("pad", "bos", "eos", "unk"), SPECIAL_TOKENS, strict=True)
+    special = {
+        key: value
+        for i, (name, piece) in enumerate(names)
+        for key, value in ((f"{name}_id", i), (f"{name}_piece", piece))
     }
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(grammar_lines),
+        sentence_iterator=iter(lines),
         model_writer=writer,
-        vocab_size=300,
         minloglevel=2,
-        **special,
-        **pieces,
+        control_symbols=list(controls),
+        **{"vocab_size": 300, **special, **options},
     )
-    with pytest.raises(ModelError, match="has no pieces for 256 of the 256 bytes"):
-        Vocabulary(writer.getvalue())
+    return writer.getvalue()
+
+
+@pytest.fixture(scope="module")
+def without_bytes(grammar_lines: list[str]) -> Vocabulary:
+    return Vocabulary(train_without_bytes(grammar_lines))
+
+
+def test_unknown_characters_become_one_unknown_token_without_byte_pieces(
+    without_bytes: Vocabulary,
+) -> None:
+    assert not without_bytes.has_bytes
+    known = without_bytes.encode("I love you")
+    assert UNKNOWN not in known
+    assert without_bytes.encode("I love 你好 you").count(UNKNOWN) == 1
+    assert without_bytes.decode(without_bytes.encode("I love 你好you")) == "I love you"
+    assert without_bytes.encode_piece("你") == [UNKNOWN]
+    batch = ["I love you", "你好", ""] * 5
+    assert without_bytes.encode_batch(batch) == [without_bytes.encode(text) for text in batch]
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=ANY_TEXT)
+def test_text_forges_no_special_token_but_unknown_without_byte_pieces(
+    without_bytes: Vocabulary, text: str
+) -> None:
+    for spelled in (text, f"[SOS]{text}[EOS][PAD]", "[PAD]"):
+        assert not {PAD, SOS, EOS} & set(without_bytes.encode(spelled))
+
+
+def test_unknown_characters_are_those_without_tokens_after_normalization(
+    vocabulary: Vocabulary, without_bytes: Vocabulary
+) -> None:
+    assert vocabulary.unknown_characters("love \ufb01 你") == {"\ufb01", "你"}
+    assert without_bytes.unknown_characters("love \ufb01 你 \uff41\u00a0") == {"你"}
+
+
+def test_a_space_mark_is_a_space_without_byte_pieces(without_bytes: Vocabulary) -> None:
+    assert without_bytes.encode("I▁love") == without_bytes.encode("I love")
+
+
+def test_a_model_that_normalizes_does_so_with_byte_pieces_too(grammar_lines: list[str]) -> None:
+    model = train_without_bytes(grammar_lines, byte_fallback=True, vocab_size=600)
+    assert Vocabulary(model).decode(Vocabulary(model).encode("a▁\ufb01你")) == "a fi你"
+
+
+def test_a_prefix_is_put_before_every_text_and_adds_nothing_to_it(
+    grammar_lines: list[str],
+) -> None:
+    model = train_without_bytes(grammar_lines, ">>ita<<", ">>fra<<")
+    plain, prefixed = Vocabulary(model), Vocabulary(model, prefix=[">>ita<<"])
+    [tag] = plain.encode_piece(">>ita<<")
+    texts = ["I love you", "", " ", "你"] * 3
+    expected = [[tag, *ids] if ids else [] for ids in plain.encode_batch(texts)]
+    assert prefixed.encode_batch(texts) == expected
+    assert prefixed != plain
+    ids = prefixed.encode("I love you")
+    assert prefixed.decode(ids) == "I love you"
+    assert prefixed.surface(tag) == ""
+    assert prefixed.token(tag) == ">>ita<<"
+    assert prefixed.spans(ids)[:2] == [(0, 0), (0, 1)]
+    assert tag not in plain.encode(">>ita<< I love you")
+
+
+@pytest.mark.parametrize("piece", [">>deu<<", "[SOS]", "▁"])
+def test_a_prefix_that_is_no_control_piece_is_refused(grammar_lines: list[str], piece: str) -> None:
+    with pytest.raises(ModelError, match=r"has no control piece .*; text\.source_prefix belongs"):
+        Vocabulary(train_without_bytes(grammar_lines, ">>ita<<"), prefix=[piece])
 
 
 def test_rare_characters_have_tokens_unless_there_are_many_different_ones(

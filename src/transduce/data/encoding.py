@@ -40,6 +40,7 @@ class EncodingJob:
     vocabularies: tuple[str, ...]  # SentencePiece files: source and target, or one for running text
     max_length: int
     keep_text: bool = False  # also store the text, for segmenting it anew in each epoch
+    source_prefix: tuple[str, ...] = ()  # tokens before each source
 
 
 def encode_pairs_part(
@@ -245,7 +246,13 @@ class Worker:
 def work(requests: IO[bytes], answers: IO[bytes]) -> None:
     """Encode the requested parts until there are no more: the main function of a worker."""
     values = json.loads(requests.readline())
-    job = EncodingJob(**{**values, "vocabularies": tuple(values["vocabularies"])})
+    job = EncodingJob(
+        **{
+            **values,
+            "vocabularies": tuple(values["vocabularies"]),
+            "source_prefix": tuple(values["source_prefix"]),
+        }
+    )
     vocabularies = load_vocabularies(job, n_threads=1)
     while header := requests.readline():
         request = json.loads(header)
@@ -265,4 +272,7 @@ def work(requests: IO[bytes], answers: IO[bytes]) -> None:
 
 def load_vocabularies(job: EncodingJob, n_threads: int = -1) -> list[Vocabulary]:
     """Load the vocabularies of a job; -1 threads means one per core."""
-    return [Vocabulary(Path(file).read_bytes(), n_threads) for file in job.vocabularies]
+    return [
+        Vocabulary(Path(file).read_bytes(), n_threads, () if i else job.source_prefix)
+        for i, file in enumerate(job.vocabularies)
+    ]

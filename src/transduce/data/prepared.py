@@ -45,10 +45,13 @@ def text_settings(settings: Sequence[Layer]) -> Config:
 
 def describe_inputs(requested: Config, files: Fingerprint) -> dict[str, Any]:
     """Return everything a prepared corpus depends on: files and settings, as JSON values."""
+    text = requested.text.model_dump(mode="json", exclude={"dropout"})
+    if text["source_prefix"] is None:
+        del text["source_prefix"]  # corpora prepared by older versions have no such entry
     return {
         "format": FORMAT,
         "files": list(files),
-        "text": requested.text.model_dump(mode="json", exclude={"dropout"}),
+        "text": text,
         "data": requested.data.model_dump(include={"max_length", "valid_pairs"}),
         "keep_text": requested.text.dropout > 0,
     }
@@ -119,7 +122,7 @@ def encode_into(
         for name in (MANIFEST, TARGET_VOCABULARY):  # the corpus is incomplete from here on
             remove(folder / name)
         replace_file(folder / SOURCE_VOCABULARY, vocabularies[0].model)
-        if vocabularies[-1] != vocabularies[0]:
+        if vocabularies[-1].model != vocabularies[0].model:
             replace_file(folder / TARGET_VOCABULARY, vocabularies[-1].model)
 
         digests = [sha256(vocabulary.model) for vocabulary in vocabularies]
@@ -131,6 +134,7 @@ def encode_into(
             vocabularies=tuple(str(path) for path in paths),
             max_length=inputs["data"]["max_length"],
             keep_text=inputs["keep_text"],
+            source_prefix=vocabularies[0].prefix,
         )
         n_parts = encode_corpus(job, rows)
         return write_manifest(folder, key, n_parts, {"inputs": inputs, **count()})
@@ -156,15 +160,18 @@ class Vocabularies(NamedTuple):
 def load_vocabularies(folder: Path) -> Vocabularies:
     """Load the vocabularies of a prepared corpus; raise DataError if one is damaged."""
     source_file, target_file = vocabulary_files(folder)
-    source = _load_vocabulary(source_file)
-    if target_file == source_file:
+    manifest = read_manifest(folder) or {}
+    text = manifest.get("inputs", {}).get("text", {})
+    prefix = text.get("source_prefix") or ()
+    source = _load_vocabulary(source_file, prefix)
+    if target_file == source_file and not prefix:
         return Vocabularies(source, source)
     return Vocabularies(source, _load_vocabulary(target_file))
 
 
-def _load_vocabulary(path: Path) -> Vocabulary:
+def _load_vocabulary(path: Path, prefix: Sequence[str] = ()) -> Vocabulary:
     try:
-        return Vocabulary(path.read_bytes())
+        return Vocabulary(path.read_bytes(), prefix=prefix)
     except (OSError, ModelError):
         raise damaged_file_error(path) from None
 

@@ -225,10 +225,13 @@ class Composer:
         return tuple(dict.fromkeys(word for word in words if word not in seen))
 
     def unknown_characters(self, text: str) -> tuple[str, ...]:
-        """Return the characters of a text that the vocabulary lacks: they are read as bytes."""
+        """Return the characters of a text that the vocabulary lacks.
+
+        They are read as bytes, or not at all by a vocabulary without bytes.
+        """
         if self._folder.config.text.kind == "byte":
             return ()
-        unknown = set(text) - self._folder.source_vocabulary.characters
+        unknown = self._folder.source_vocabulary.unknown_characters(text)
         if not unknown:  # nearly always
             return ()
         return tuple(dict.fromkeys(c for c in text if c in unknown and not c.isspace()))

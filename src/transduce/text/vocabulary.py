@@ -2,8 +2,12 @@
 
     "Ti amo molto"  --encode-->  [412, 87, 103]  --decode-->  "Ti amo molto"
 
-Every string survives the round trip: a character without a token of its own is encoded as its
-UTF-8 bytes. No text can produce one of the four special tokens.
+With byte pieces every string survives the round trip: a character without a token of its own is
+encoded as its UTF-8 bytes, and no text produces one of the four special tokens. All vocabularies
+learned here have byte pieces.
+
+An imported vocabulary may have none. Then a run of characters without tokens becomes one [UNK], and
+the model file may normalize the text. No text produces another special token.
 """
 
 import io
@@ -23,7 +27,6 @@ from transduce.text.printable import list_words
 Kind = Literal["bpe", "unigram", "char", "byte"]
 PAD, SOS, EOS, UNKNOWN = 0, 1, 2, 3
 SPECIAL_TOKENS = ("[PAD]", "[SOS]", "[EOS]", "[UNK]")
-BYTE_PIECES = frozenset(f"<0x{byte:02X}>" for byte in range(256))
 SPACE = "▁"  # U+2581, SentencePiece's space inside a piece
 MIN_PARALLEL_TEXTS = 9  # fewer are encoded faster in this thread; starting threads takes time
 # Characters of a line to learn from. SentencePiece is slow on long words and aborts at 65,536.
@@ -35,17 +38,22 @@ MAX_QUOTED = 80  # characters of a text that a message quotes
 
 # SentencePiece reads U+2581 in a text as a space. To preserve it, we replace it by a character that
 # is not in the text and has no piece, so that it is encoded as bytes, and then replace these bytes
-# by those of U+2581. Candidates are Unicode's noncharacters, then its private use area.
+# by those of U+2581. Candidates are Unicode's noncharacters, then its private use area. Only a
+# vocabulary with byte pieces can preserve it.
 STAND_INS = (range(0xFDD0, 0xFDF0), range(0x100000, 0x10FFFE))
+# Characters that every normalization but the identity changes: a ligature, a letter in full width.
+NORMALIZED = ("\ufb01", "\uff21", "\u00a0", "\u0009")
 
 
 class Vocabulary:
     """The tokens of one language, or of two. Immutable.
 
     `model` is the content of a SentencePiece model file. `learn_vocabulary` makes new ones.
+    `prefix` are control pieces put before every text that is not empty, such as the `>>fra<<` of a
+    multilingual model. They add nothing to a text.
     """
 
-    def __init__(self, model: bytes, n_threads: int = -1) -> None:
+    def __init__(self, model: bytes, n_threads: int = -1, prefix: Sequence[str] = ()) -> None:
         if not model:
             raise ModelError("not a SentencePiece model: it is empty")
         try:
@@ -67,21 +75,26 @@ class Vocabulary:
                 f"the first pieces of the SentencePiece model are {list_words(found)}; "
                 f"expected {', '.join(SPECIAL_TOKENS)}: it was not made by transduce"
             )
-        n_missing = len(BYTE_PIECES - set(pieces))
-        if n_missing:
-            raise ModelError(
-                f"the SentencePiece model has no pieces for {n_missing} of the 256 bytes: "
-                "it was not made by transduce"
-            )
+        self.has_bytes = any(self._processor.is_byte(list(range(len(self)))))  # all 256, or none
+        self.prefix = tuple(prefix)
+        self._prefix_ids = [int(self._processor.piece_to_id(piece)) for piece in prefix]
+        for piece, i in zip(prefix, self._prefix_ids, strict=True):
+            if i < len(SPECIAL_TOKENS) or not self._processor.is_control(i):
+                raise ModelError(
+                    f"the SentencePiece model has no control piece {list_words([piece])}; "
+                    "text.source_prefix belongs to another vocabulary"
+                )
 
     def __len__(self) -> int:
         return int(self._processor.vocab_size())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and self.model == other.model
+        if not isinstance(other, Vocabulary):
+            return False
+        return (self.model, self.prefix) == (other.model, other.prefix)
 
     def __hash__(self) -> int:
-        return hash(self.model)
+        return hash((self.model, self.prefix))
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, without [SOS] and [EOS]."""
@@ -97,12 +110,19 @@ class Vocabulary:
             ids = encode(list(texts))
         else:
             ids = [encode(text) for text in texts]
-        if SPACE not in all_text:
+        if not self.has_bytes:
+            ids = [
+                self._encode_unknown(text) if UNKNOWN in text_ids else text_ids
+                for text, text_ids in zip(texts, ids, strict=True)
+            ]
+        elif SPACE in all_text and not self._normalizes:
+            ids = [
+                self._encode_with_visible_spaces(text) if SPACE in text else text_ids
+                for text, text_ids in zip(texts, ids, strict=True)
+            ]
+        if not self._prefix_ids:
             return ids
-        return [
-            self._encode_with_visible_spaces(text) if SPACE in text else text_ids
-            for text, text_ids in zip(texts, ids, strict=True)
-        ]
+        return [[*self._prefix_ids, *text_ids] if text_ids else [] for text_ids in ids]
 
     def merge_ranks(self) -> dict[str, int]:
         """Return the pieces made by BPE merges with their ranks; the lowest rank merges first."""
@@ -112,9 +132,9 @@ class Vocabulary:
         }
 
     def encode_piece(self, piece: str) -> list[int]:
-        """Return the id of a SentencePiece piece, or the ids of its bytes if there is none."""
+        """Return the id of a SentencePiece piece, or else the ids of its bytes, or [UNK]."""
         i = int(self._processor.piece_to_id(piece))
-        return self._byte_ids(piece) if i == UNKNOWN else [i]
+        return self._byte_ids(piece) if i == UNKNOWN and self.has_bytes else [i]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids; special tokens are omitted."""
@@ -123,21 +143,38 @@ class Vocabulary:
     def token(self, i: int) -> str:
         """Return a token for display: `Ti`, `[EOS]`, or `##t` if it continues a word."""
         piece = str(self._processor.id_to_piece(i)).replace("\n", "\\n")
-        if i < len(SPECIAL_TOKENS) or piece == SPACE or self._processor.is_byte(i):
+        is_text = not (self._processor.is_control(i) or self._processor.is_byte(i))
+        if i < len(SPECIAL_TOKENS) or piece == SPACE or not is_text:
             return piece
         return piece.removeprefix(SPACE) if piece.startswith(SPACE) else f"##{piece}"
 
     @cached_property
     def characters(self) -> frozenset[str]:
-        """The characters that have tokens; all others are encoded as bytes."""
+        """The characters that have tokens; all others are encoded as bytes, or become [UNK]."""
         return frozenset("".join(self.surface(i) for i in self._ordinary_ids()))
+
+    def unknown_characters(self, text: str) -> set[str]:
+        """Return the characters of a text that have no tokens, not even after normalization."""
+        unknown = set(text) - self.characters
+        if self._normalizes or not self.has_bytes:
+            unknown = {character for character in unknown if self._is_unknown(character)}
+        return unknown
+
+    def _is_unknown(self, character: str) -> bool:
+        ids = self._processor.encode(character)
+        return any(i == UNKNOWN or self._processor.is_byte(i) for i in ids)
+
+    @cached_property
+    def _normalizes(self) -> bool:
+        """Whether the SentencePiece model changes characters before it encodes a text."""
+        return any(self._processor.normalize(c).removeprefix(SPACE) != c for c in NORMALIZED)
 
     def surface(self, i: int) -> str:
         """Return what a token adds to a text: `" Ti"`, `"t"`.
 
         It is "" for special tokens, and U+FFFD for a byte of a longer character.
         """
-        if i < len(SPECIAL_TOKENS):
+        if i < len(SPECIAL_TOKENS) or self._processor.is_control(i):
             return ""
         piece = str(self._processor.id_to_piece(i))
         if self._processor.is_byte(i):
@@ -181,10 +218,20 @@ class Vocabulary:
         return [self.token(i) for i in self.encode(text)]
 
     def _ordinary_ids(self) -> Iterator[int]:
-        """Yield the ids that are neither special tokens nor bytes."""
+        """Yield the ids of pieces of text: no special tokens, bytes or pieces out of use."""
+        processor = self._processor
         for i in range(len(SPECIAL_TOKENS), len(self)):
-            if not self._processor.is_byte(i):
+            if not (processor.is_byte(i) or processor.is_control(i) or processor.is_unused(i)):
                 yield i
+
+    def _encode_unknown(self, text: str) -> list[int]:
+        """Encode a text with characters that the segmentation does not know.
+
+        A run of them that is a piece out of use is that piece: a piece of the other language of a
+        shared vocabulary. This is how Marian's tokenizer reads it.
+        """
+        ids: list[int] = self._processor.piece_to_id(self._processor.encode(text, out_type=str))
+        return [UNKNOWN if self._processor.is_control(i) else i for i in ids]
 
     def _encode_with_visible_spaces(self, text: str) -> list[int]:
         """Encode a text that contains U+2581, see STAND_INS."""
