@@ -23,7 +23,7 @@ FLOORS = (
     ("convert",),
     ("decode",),
     ("evaluation",),
-    ("inspection",),
+    ("inspection", "exchange"),
     ("reports",),
     ("training",),
     ("claims", "service"),

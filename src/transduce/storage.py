@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,14 +88,16 @@ def flush_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def open_regular(path: Path) -> io.BufferedReader:
-    """Open a file of one of our folders for reading.
+def open_regular(path: Path, within: Sequence[Path] = ()) -> io.BufferedReader:
+    """Open a file of a model or run folder for reading.
 
     Raise ModelError, without waiting, unless it is a regular file inside the folder that `path`
-    names. Links are followed as long as they stay inside. A missing file raises FileNotFoundError.
+    names, or inside one of the folders `within`, whose links are resolved. Links are followed as
+    long as they stay inside. A missing file raises FileNotFoundError.
     """
     target = os.path.realpath(path, strict=True)
-    if not Path(target).is_relative_to(os.path.realpath(path.parent)):
+    folders = within or (Path(os.path.realpath(path.parent)),)
+    if not any(Path(target).is_relative_to(folder) for folder in folders):
         raise ModelError(
             f"{path} is a link to a file outside the folder; it was not read: "
             "replace the link by a copy of the file"

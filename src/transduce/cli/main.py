@@ -21,6 +21,7 @@ from transduce.cli.demo import demo
 from transduce.cli.doctor import doctor
 from transduce.cli.evaluate import evaluate
 from transduce.cli.generate import generate
+from transduce.cli.import_model import import_model
 from transduce.cli.info import info
 from transduce.cli.inspect import inspect
 from transduce.cli.output import discard_stdout, end_on_closed_pipe, error, prepare_streams
@@ -46,7 +47,9 @@ COMMANDS = (
     claims,
     info,
     serve,
+    import_model,
 )
+NAMES = {"import_model": "import"}  # of commands that are named otherwise than their functions
 
 STOP_SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 REPEAT_SECONDS = (
@@ -61,7 +64,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in COMMANDS:
-    app.command()(command)
+    app.command(NAMES.get(command.__name__))(command)
 
 
 def main() -> None:

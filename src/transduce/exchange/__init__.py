@@ -1,0 +1,1 @@
+"""Import and export models, each with a parity check against the other program."""
