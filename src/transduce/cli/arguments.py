@@ -119,3 +119,15 @@ def split_two(text: str, option: str) -> tuple[str, str]:
             f"{option} is {text!r}; expected two names separated by a comma, such as en,de"
         )
     return names[0], names[1]
+
+
+def split_languages(text: str | None) -> tuple[str, str] | None:
+    """Split `en-fr` into two names; None stays None. Raise UsageError otherwise."""
+    if text is None:
+        return None
+    names = text.replace(",", "-").split("-")
+    if len(names) != 2 or not all(names):
+        raise UsageError(
+            f"--languages is {text!r}; expected two names with a hyphen, such as en-fr"
+        )
+    return names[0], names[1]

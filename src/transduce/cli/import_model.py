@@ -5,9 +5,8 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from transduce.cli.arguments import FileOption
+from transduce.cli.arguments import FileOption, split_languages
 from transduce.cli.output import log
-from transduce.errors import UsageError
 
 
 def import_model(
@@ -39,14 +38,8 @@ def import_model(
       transduce import models/en-fr --from opus-mt-en-fr
       transduce import models/en-it --from opus-mt-en-ROMANCE --to it --languages en-it
     """
-    pair = None
-    if languages is not None:
-        names = languages.replace(",", "-").split("-")
-        if len(names) != 2 or not all(names):
-            raise UsageError(
-                f"--languages is {languages!r}; expected two names joined by a hyphen: en-fr"
-            )
-        pair = (names[0], names[1])
     from transduce.exchange.importing import import_model as import_folder
 
-    import_folder(out, source, to=to, languages=pair, samples=samples, log=log)
+    import_folder(
+        out, source, to=to, languages=split_languages(languages), samples=samples, log=log
+    )

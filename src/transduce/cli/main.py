@@ -20,6 +20,7 @@ from transduce.cli.compare import compare
 from transduce.cli.demo import demo
 from transduce.cli.doctor import doctor
 from transduce.cli.evaluate import evaluate
+from transduce.cli.export import export
 from transduce.cli.generate import generate
 from transduce.cli.import_model import import_model
 from transduce.cli.info import info
@@ -48,6 +49,7 @@ COMMANDS = (
     info,
     serve,
     import_model,
+    export,
 )
 NAMES = {"import_model": "import"}  # of commands that are named otherwise than their functions
 

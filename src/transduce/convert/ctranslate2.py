@@ -36,10 +36,13 @@ def unsupported_shape(config: ModelConfig) -> str | None:
     return None
 
 
-def convert(model: "Transformer", folder: Path) -> None:
+def convert(
+    model: "Transformer", folder: Path, names: tuple[list[str], list[str]] | None = None
+) -> None:
     """Write a model into an existing folder, in float32.
 
-    Raises ModelError if CTranslate2 cannot represent it.
+    `names` are those of the source and target tokens; None means their ids. Raises ModelError if
+    CTranslate2 cannot represent the model.
     """
     from ctranslate2.specs import TransformerSpec
     from ctranslate2.specs.common_spec import Activation
@@ -70,14 +73,18 @@ def convert(model: "Transformer", folder: Path) -> None:
         _fill_norm(spec.encoder.layer_norm, model.encoder_norm)
         _fill_norm(spec.decoder.layer_norm, model.decoder.norm)
 
-    spec.config.unk_token = str(UNKNOWN)
-    spec.config.bos_token = str(SOS)
-    spec.config.eos_token = str(EOS)
-    spec.config.decoder_start_token = str(SOS)
+    source_names, target_names = names or (
+        token_names(len(model.source_embedding.weight)),
+        token_names(len(model.target_embedding.weight)),
+    )
+    spec.config.unk_token = target_names[UNKNOWN]
+    spec.config.bos_token = target_names[SOS]
+    spec.config.eos_token = target_names[EOS]
+    spec.config.decoder_start_token = target_names[SOS]
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = config.norm_epsilon
-    spec.register_source_vocabulary(token_names(len(model.source_embedding.weight)))
-    spec.register_target_vocabulary(token_names(len(model.target_embedding.weight)))
+    spec.register_source_vocabulary(source_names)
+    spec.register_target_vocabulary(target_names)
     spec.validate()
     spec.save(str(folder))
 

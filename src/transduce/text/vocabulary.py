@@ -96,6 +96,11 @@ class Vocabulary:
     def __hash__(self) -> int:
         return hash((self.model, self.prefix))
 
+    @property
+    def pieces(self) -> list[str]:
+        """The SentencePiece pieces in the order of their ids."""
+        return list(self._processor.id_to_piece(list(range(len(self)))))
+
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, without [SOS] and [EOS]."""
         return self.encode_batch([text])[0]
