@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import write_grammar
+from tests.convert.marian_models import write_marian
 from tests.test_structure import FLOORS
 from transduce.claims import claims
 from transduce.decode.load import load
@@ -127,6 +128,17 @@ def test_the_commands_of_the_page_on_looking_inside_run_in_order(tmp_path: Path)
         < 2_000_000
         < (tmp_path / "whole.html").stat().st_size + 1_000_000
     )
+
+
+@pytest.mark.timeout(900)
+def test_the_commands_of_the_page_on_importing_run_in_order(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    write_marian(tmp_path / "opus-mt-en-it")
+    write_marian(tmp_path / "opus-mt-en-ROMANCE", tags=(">>ita<<", ">>spa<<"))
+    for command in commands_of((ROOT / "docs" / "importing.md").read_text(encoding="utf-8")):
+        run(command, tmp_path)
+    assert (tmp_path / "en-es" / "manifest.json").is_file()
+    assert (tmp_path / "en-it.argosmodel").is_file()
 
 
 def test_every_view_and_every_edit_is_on_the_page_on_looking_inside() -> None:
