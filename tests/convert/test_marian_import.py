@@ -250,3 +250,11 @@ def test_settings_of_the_search_that_are_not_carried_over_are_named(tmp_path: Pa
     )
     source = MarianFolder(ForeignFolder(tmp_path))
     assert source.unused_settings() == ["no_repeat_ngram_size=3", "bad_words_ids=[[5]]"]
+
+
+def test_a_page_cannot_hold_a_model_whose_vocabulary_has_no_bytes(tmp_path: Path) -> None:
+    from transduce.inspection.page_model import pack_model
+
+    write_marian(tmp_path)
+    with pytest.raises(UsageError, match="without byte pieces, which a page cannot read"):
+        pack_model(read(tmp_path)[1].folder)

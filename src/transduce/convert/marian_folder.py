@@ -166,6 +166,10 @@ class MarianFolder:
                 )
         return weights
 
+    def forget_weights(self) -> None:
+        """Free the memory of the tensors; they are read again if they are needed."""
+        self.__dict__.pop("weights", None)
+
     @property
     def tags(self) -> list[str]:
         """The languages that a multilingual model can be told to write, sorted."""

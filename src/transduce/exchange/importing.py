@@ -48,7 +48,10 @@ def import_model(
         peer = hugging_face.HuggingFacePeer(
             folder, imported.rows, model.config.text.source_prefix or ()
         )
+        folder.forget_weights()
         parity = compare(model, peer, texts, kind)
+        del peer
+    folder.forget_weights()
     report(parity, "" if parity else NOT_INSTALLED, log)
     if parity:
         require_parity(parity)

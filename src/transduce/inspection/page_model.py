@@ -25,6 +25,11 @@ def pack_model(folder: ModelFolder) -> bytes:
     their ids. Raises UsageError for a model of more than `MAX_PARAMETERS`.
     """
     weights = weights_of(folder.model)
+    if not folder.source_vocabulary.has_bytes:
+        raise UsageError(
+            "this model has an imported vocabulary without byte pieces, which a page cannot read; "
+            "remove --with-model, or use transduce serve"
+        )
     n_parameters = sum(weight.numel() for weight in weights.values())
     if n_parameters > MAX_PARAMETERS:
         raise UsageError(
