@@ -24,6 +24,7 @@ from transduce.convert.torch_archive import MAX_PICKLE_BYTES, read_torch_archive
 from transduce.errors import MissingInputError, ModelError
 
 BIN = Path("pytorch_model.bin")
+OLD = {"_use_new_zipfile_serialization": False}  # the format before torch 1.6
 
 
 class Canary:
@@ -78,6 +79,7 @@ def canaries(path: Path) -> list[bytes]:
         Canary(torch.load, str(path)),
     ]
     found = [saved(program) for program in programs]
+    found += [saved(program, **OLD) for program in programs]
     by_hand = [
         b"cposix\nsystem\n(S'" + command.encode() + b"'\ntR.",
         b"\x80\x04\x8c\x05posix\x8c\x06system\x93\x8c\x05touch\x85R.",
@@ -85,7 +87,10 @@ def canaries(path: Path) -> list[bytes]:
         b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n(cposix\nsystem\ntR.",
         b"\x80\x02ccollections\nOrderedDict\n(cbuiltins\neval\ntR.",
     ]
-    return [*found, *map(with_pickle, by_hand)]
+    tensors = saved({"a": torch.ones(2)}, **OLD)
+    after_magic = tensors.index(b".") + 1
+    in_place = [tensors[:after_magic] + program for program in by_hand]  # of the version
+    return [*found, *map(with_pickle, by_hand), *by_hand, *in_place]
 
 
 def test_no_pickle_is_executed(tmp_path: Path) -> None:
@@ -123,12 +128,31 @@ def tar() -> bytes:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "it is not a zip archive"),
+        (b"", "it is neither a zip archive nor a sequence of pickles by torch"),
         (b"PK\3\4", "it is damaged"),
-        (pickle.dumps({"a": 1}), "it is not a zip archive"),
-        (saved({"a": torch.ones(2)}, _use_new_zipfile_serialization=False), "not a zip archive"),
-        (tar(), "older formats .a bare pickle, tar. are not read"),
+        (pickle.dumps({"a": 1}, protocol=2), "nor a sequence of pickles by torch"),
+        (tar(), "it is neither a zip archive nor a sequence of pickles by torch"),
         (saved({"a": torch.ones(2)})[:-30], "it is damaged"),
+        (saved({"a": torch.ones(2)}, **OLD)[:-1], "its data have another size than stated"),
+        (saved({"a": torch.ones(2)}, **OLD) + b"x", "its data have another size than stated"),
+        (
+            saved({"a": torch.ones(2)}, **OLD).replace(struct.pack("<q", 2), struct.pack("<q", 9)),
+            "its data have another size than stated",
+        ),
+        (saved({"a": torch.ones(2)}, **OLD)[:100], "it is damaged"),
+        (
+            saved({"a": torch.ones(2)}, **OLD).replace(b"\xe9\x03", b"\xea\x03", 1),
+            "unknown version",
+        ),
+        (
+            saved({"a": torch.ones(2)}, **OLD).replace(
+                b"little_endianq\x02\x88", b"little_endianq\x02\x89"
+            ),
+            "its numbers are not little-endian",
+        ),
+        (saved([torch.ones(2)], **OLD), "it holds a list, expected a table of tensors"),
+        (saved({"a": 3}, **OLD), "its entry a is not a tensor"),
+        (saved({"a": torch.ones(1).expand(10**6)}, **OLD), "a is larger than its data"),
         (saved([torch.ones(2)]), "it holds a list, expected a table of tensors"),
         (saved({"a": 3}), "its entry a is not a tensor"),
         (saved({"a": torch.ones(2, dtype=torch.int64)}), "its pickle calls torch.LongStorage"),
@@ -160,15 +184,16 @@ def test_an_archive_of_anything_but_tensors_is_refused(content: bytes, message: 
     assert "nothing in it was executed" in str(raised.value)
 
 
-def test_an_archive_of_tensors_is_read_to_the_bit() -> None:
+@pytest.mark.parametrize("form", [{}, OLD])
+def test_an_archive_of_tensors_is_read_to_the_bit(form: dict[str, bool]) -> None:
     torch.manual_seed(0)
     values = {"a": torch.randn(3, 4), "b": torch.randn(5).half(), "c": torch.randn(2).bfloat16()}
     values["part"] = values["a"][1:]
     values["parameter"] = torch.nn.Parameter(torch.randn(2))
-    read = read_torch_archive(saved(values), BIN)
+    read = read_torch_archive(saved(values, **form), BIN)
     assert all(torch.equal(read[name], value) for name, value in values.items())
     linear = torch.nn.Linear(2, 3)  # an OrderedDict with metadata
-    read = read_torch_archive(saved(linear.state_dict()), BIN)
+    read = read_torch_archive(saved(linear.state_dict(), **form), BIN)
     assert torch.equal(read["weight"], linear.weight)
 
 

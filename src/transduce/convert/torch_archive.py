@@ -1,8 +1,10 @@
-"""Read `pytorch_model.bin`: a zip archive with a pickle that describes tensors, and their data.
+"""Read `pytorch_model.bin`: a pickle that describes tensors, and their data.
+
+Both are in a zip archive; before torch 1.6 the data followed the pickle in one plain file.
 
 A pickle is a program. It runs here only if it consists of the few instructions that describe
 tensors, and then with functions of ours that record what it describes. The description must agree
-with the archive. Only then torch's own loader, with `weights_only`, reads the file.
+with the data. Only then torch's own loader, with `weights_only`, reads the file.
 """
 
 import io
@@ -25,6 +27,7 @@ MAX_ENTRIES = 100_000
 MAX_PICKLE_BYTES = 1 << 22  # a model of 24 layers has 100 KB
 MAX_MEMO = 1 << 20  # numbered values of a pickle; a larger number reserves memory
 MAX_DIMENSIONS = 4
+MAGIC_NUMBER, SEQUENCE_VERSION = 0x1950A86A20F9469CFC6C, 1001  # of torch's format before 1.6
 ENTRY = re.compile(
     r"data\.pkl|version|byteorder|\.format_version|\.storage_alignment|\.data/serialization_id"
     r"|data/[0-9]{1,9}"
@@ -69,13 +72,12 @@ def read_torch_archive(content: bytes, path: Path) -> dict[str, Tensor]:
             "or a file from a source you trust"
         )
 
-    if not content.startswith(b"PK\3\4"):
-        raise refused(
-            "it is not a zip archive; torch's older formats (a bare pickle, tar) are not read"
-        )
     try:
-        sizes, program = _read_entries(content)
-        described = _describe(program)
+        if content.startswith(b"PK\3\4"):
+            sizes, program = _read_entries(content)
+            described = _check_tensors(_describe(program))
+        else:
+            sizes, described = _read_sequence(content)
         _check_descriptions(described, sizes)
         weights: Any = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         tensors = dict(weights)
@@ -133,8 +135,48 @@ def _read_entries(content: bytes) -> tuple[dict[str, int], bytes]:
         return sizes, archive.read(f"{root}/data.pkl")
 
 
-def _describe(program: bytes) -> dict[str, _Description]:
-    """Return what the pickle describes, without calling anything but functions of this module."""
+def _read_sequence(content: bytes) -> tuple[dict[str, int], dict[str, _Description]]:
+    """Return the sizes of the tensors' data by key, and the descriptions, of a file before 1.6.
+
+    It has five pickles (a magic number, the version, the byte order, the tensors, the keys of their
+    data), then for each key the number of its values and the values.
+    """
+    stream = io.BytesIO(content)
+    if not content.startswith(b"\x80") or _load_next(stream) != MAGIC_NUMBER:
+        raise _RefusedError("it is neither a zip archive nor a sequence of pickles by torch")
+    version, system, tensors, keys = (_load_next(stream) for _ in range(4))
+    if version != SEQUENCE_VERSION:
+        raise _RefusedError("it has an unknown version")
+    if not isinstance(system, dict) or system.get("little_endian") is not True:
+        raise _RefusedError("its numbers are not little-endian")
+    described = _check_tensors(tensors)
+    storages = {each.storage.key: each.storage for each in described.values()}
+    if not isinstance(keys, list) or sorted(map(str, keys)) != sorted(storages):
+        raise _RefusedError("its data are not those of its tensors")
+    sizes = {}
+    for key in keys:
+        stored = int.from_bytes(stream.read(8), "little", signed=True)
+        if stored != storages[key].n_values:
+            raise _RefusedError("its data have another size than stated")
+        sizes[f"data/{key}"] = stored * storages[key].dtype.itemsize
+        stream.seek(sizes[f"data/{key}"], io.SEEK_CUR)
+    if stream.tell() != len(content):
+        raise _RefusedError("its data have another size than stated")
+    return sizes, described
+
+
+def _load_next(stream: io.BytesIO) -> Any:
+    """Return what the next pickle of a file describes."""
+    start = stream.tell()
+    program = stream.read(MAX_PICKLE_BYTES)
+    *_, (_, _, last) = pickletools.genops(program)
+    n_bytes = (last or 0) + 1
+    stream.seek(start + n_bytes)  # after the instruction STOP, which has one byte
+    return _describe(program[:n_bytes])
+
+
+def _describe(program: bytes) -> Any:
+    """Return what a pickle describes, without calling anything but functions of this module."""
     for instruction, argument, _ in pickletools.genops(program):
         if not INSTRUCTIONS.fullmatch(instruction.name):
             raise _RefusedError(f"its pickle has the instruction {instruction.name}")
@@ -143,7 +185,11 @@ def _describe(program: bytes) -> dict[str, _Description]:
         function = str(argument).replace(" ", ".")
         if instruction.name == "GLOBAL" and function not in _FUNCTIONS:
             raise _RefusedError(f"its pickle calls {list_words([function])}")
-    described = _Unpickler(io.BytesIO(program)).load()
+    return _Unpickler(io.BytesIO(program)).load()
+
+
+def _check_tensors(described: Any) -> dict[str, _Description]:
+    """Return what a pickle describes if it is tensors by name, and nothing else."""
     if not isinstance(described, dict):
         raise _RefusedError(f"it holds a {type(described).__name__}, expected a table of tensors")
     for name, value in described.items():
@@ -180,7 +226,9 @@ class _Unpickler(pickle.Unpickler):
             raise _RefusedError(f"its pickle calls {list_words([f'{module}.{name}'])}") from None
 
     def persistent_load(self, reference: Any, /) -> _Storage:
-        kind, dtype, key, _, n_values = reference
+        kind, dtype, key, _, n_values, *view = reference
+        if any(each is not None for each in view):  # of the older format
+            raise _RefusedError("its pickle refers to a part of other data")
         is_sound = kind == "storage" and isinstance(dtype, torch.dtype)
         if not is_sound or not isinstance(key, str) or type(n_values) is not int or n_values < 0:
             raise _RefusedError("its pickle refers to something other than data of numbers")
