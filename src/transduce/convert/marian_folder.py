@@ -22,6 +22,7 @@ from transduce.convert.foreign_folder import (
 )
 from transduce.convert.marian_vocabulary import SpecialIds, language_tags, parse_vocabulary
 from transduce.errors import ModelError
+from transduce.model_folder import MANIFEST
 from transduce.text.printable import list_words, printable
 
 if TYPE_CHECKING:
@@ -74,6 +75,14 @@ class MarianFolder:
     def path(self) -> Path:
         """Where the folder is."""
         return self.folder.path
+
+    def check_kind(self) -> None:
+        """Raise ModelError unless it is a Marian model whose settings are supported."""
+        if self.folder.has(MANIFEST):
+            raise ModelError(
+                f"{self.path} is a model of transduce already; use it with -m {self.path}"
+            )
+        _ = self.config
 
     @cached_property
     def config(self) -> dict[str, Any]:

@@ -36,6 +36,7 @@ def import_model(
     """
     check_new_folder(out)
     folder = MarianFolder(ForeignFolder(source))
+    folder.check_kind()
     imported = import_marian(folder, to, languages)
     model = imported.folder
     log(f"read {source}: {_describe(model)}")
