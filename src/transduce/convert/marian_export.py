@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from transduce.config import ModelConfig
 from transduce.convert.marian_folder import (
     CONFIG,
     GENERATION,
@@ -60,7 +61,7 @@ def export_marian(folder: ModelFolder) -> dict[str, bytes]:
             weights[f"model.{stack}.embed_tokens.weight"] = weights["model.shared.weight"].clone()
     names = _special_names(folder)
     files = {
-        CONFIG: to_json(_config(folder)),
+        CONFIG: to_json(marian_settings(config)),
         GENERATION: to_json(_generation(folder)),
         TOKENIZER: to_json(_tokenizer(folder, names)),
         SAFETENSORS: save(weights, {"format": "pt"}),
@@ -73,8 +74,8 @@ def export_marian(folder: ModelFolder) -> dict[str, bytes]:
     return files
 
 
-def _config(folder: ModelFolder) -> dict[str, Any]:
-    config = folder.config.model
+def marian_settings(config: ModelConfig) -> dict[str, Any]:
+    """Return the settings of MarianConfig, the content of config.json."""
     is_shared = config.target_vocab_size is None
     sizes = {
         f"{name}_{key}": value
