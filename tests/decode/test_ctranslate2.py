@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -28,6 +29,7 @@ from transduce.decode.engines.ctranslate2 import (
     AVX512_FLAGS,
     CTranslate2Engine,
     _begin_batch,
+    _begin_first_rows,
     _read_result,
     unsupported_models,
     unsupported_options,
@@ -473,6 +475,45 @@ def test_no_length_penalty_leaves_the_same_n_best_as_torch() -> None:
         assert [each.text for each in ours.alternatives] == [
             each.text for each in theirs.alternatives
         ]
+
+
+@pytest.mark.parametrize(("beam", "n_best"), [(1, 1), (4, 1), (4, 4)])
+def test_attention_is_that_of_torch_whatever_else_is_in_the_batch(beam: int, n_best: int) -> None:
+    options = TranslateOptions(DecodeConfig(beam=beam), n_best=n_best, attention=True)
+    quick = Translator(load_model(BUILTIN), engine="ctranslate2")
+    engine = quick.engine(options).engine
+    inputs = [SearchInput(tuple(quick.source_vocabulary.encode(text))) for text in SOURCES[:40]]
+    assert len({len(each.ids) for each in inputs}) > 5
+    batch = search_all(engine, inputs, options)
+    turned = search_all(engine, inputs[::-1], options)[::-1]
+    alone = [search_all(engine, [each], options)[0] for each in inputs]
+    wanted = search_all(quick.torch_engine, inputs, options)
+    for of_source in zip(wanted, batch, turned, alone, strict=True):
+        best = (hypotheses[:n_best] for hypotheses in of_source)
+        for ours, *theirs in zip(*best, strict=True):
+            assert [each.ids for each in theirs] == [ours.ids] * 3
+            for each in theirs:
+                np.testing.assert_allclose(each.attention, ours.attention, rtol=0, atol=1e-4)
+
+
+def count_searches(beam: int, n_sources: int, *, attention: bool) -> int:
+    """Return how often a batch is searched."""
+    asked: list[int] = []
+    recorder = SimpleNamespace(
+        translate_batch=lambda sources, **given: asked.append(given["beam_size"]) or [None]
+    )
+    options = TranslateOptions(DecodeConfig(beam=beam), attention=attention)
+    sources = [["5"]] * n_sources
+    _begin_first_rows(recorder, sources, options)
+    _begin_batch(recorder, sources, 9, options)
+    return len(asked)
+
+
+def test_only_attention_of_a_batch_in_a_beam_takes_another_search() -> None:
+    assert count_searches(4, 3, attention=True) == 2
+    assert count_searches(4, 3, attention=False) == 1
+    assert count_searches(4, 1, attention=True) == 1
+    assert count_searches(1, 3, attention=True) == 1
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])

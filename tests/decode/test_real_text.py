@@ -103,6 +103,21 @@ def test_several_of_them_stay_in_order(captions: Translator) -> None:
     assert places == sorted(places)
 
 
+PLACED = [  # by attention
+    "a {x} little girl running at on the shore of a ~/x beach .",
+    "two 1 000 000 men --opt in army uniforms stand <b> next to a woman .",
+    "<b> a dog runs through the snow .",
+    "two men are at the stove https://example.org preparing food .",
+    "I <b>love</b> you",
+]
+
+
+def test_a_line_has_the_same_translation_whatever_its_neighbours(captions: Translator) -> None:
+    alone = [text for line in PLACED for text in texts_of(captions, [line])]
+    assert texts_of(captions, PLACED) == alone
+    assert texts_of(captions, PLACED[::-1])[::-1] == alone
+
+
 @pytest.mark.parametrize(
     "line", ["4711", "https://example.org 😀", "{name} %s", "12:30 - 13:45", "...", "→ 5 %"]
 )
@@ -158,6 +173,7 @@ def test_both_engines_give_the_same_on_real_text() -> None:
         "two men {a} are at the stove %s preparing 12 meals .",
         "a dog named https://example.org runs .",
         "",
+        *PLACED,
     ]
     glossary = Glossary([("dog", ("ziege",)), ("men", ("frauen",))])
     found = [

@@ -111,6 +111,14 @@ class Threads(NamedTuple):
     n_threads: int  # of each worker
 
 
+class RunningBatch(NamedTuple):
+    """A batch that is being searched."""
+
+    indices: list[int]  # of its inputs
+    results: list[Any]  # a future for each input
+    first_rows: list[Any]  # see `_begin_first_rows`
+
+
 class CTranslate2Engine:
     """Search by CTranslate2, one worker per core."""
 
@@ -166,7 +174,9 @@ class CTranslate2Engine:
         for batch in batches:
             sources = self._to_names([inputs[i].ids for i in batch])
             max_length = max(max_lengths[i] for i in batch)
-            running.append((batch, _begin_batch(translator, sources, max_length, options)))
+            first_rows = _begin_first_rows(translator, sources, options)
+            results = _begin_batch(translator, sources, max_length, options)
+            running.append(RunningBatch(batch, results, first_rows))
         return self._wait(translator, inputs, running, max_lengths, options)
 
     def score(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[tuple[float, ...]]:
@@ -185,18 +195,19 @@ class CTranslate2Engine:
         self,
         translator: Any,
         inputs: Sequence[SearchInput],
-        running: Sequence[tuple[list[int], list[Any]]],
+        running: Sequence[RunningBatch],
         max_lengths: Sequence[int],
         options: TranslateOptions,
     ) -> Iterator[SearchResult]:
         """Yield results as batches end, then those that take more work."""
         truncated: dict[int, Hypothesis] = {}  # greedy ones; their [EOS] has no score yet
         inexact = [i for i, each in enumerate(inputs) if each.terms]  # for the torch engine
-        for batch, futures in running:
-            for i, future in zip(batch, futures, strict=True):
+        for batch in running:
+            for i, future, first in zip(*batch, strict=True):
                 with _name_errors():
                     result = future.result()
-                hypotheses = _read_result(result, max_lengths[i], options)
+                    first_row = first.result().attention[0][0] if first is not None else None
+                hypotheses = _read_result(result, max_lengths[i], options, first_row)
                 if not hypotheses:
                     inexact.append(i)
                 elif hypotheses[0].truncated:
@@ -295,12 +306,41 @@ def _begin_batch(
     return futures
 
 
-def _read_result(result: Any, max_length: int, options: TranslateOptions) -> list[Hypothesis]:
+def _begin_first_rows(
+    translator: Any, sources: list[list[str]], options: TranslateOptions
+) -> list[Any]:
+    """Begin to compute the attention of the first target token; return a future for each source.
+
+    In a beam CTranslate2 returns that of another sentence of the batch. The attention depends only
+    on the source and [SOS], so one greedy step finds it for all hypotheses. There are no futures
+    but None where attention is not requested or is right already.
+    """
+    if not (options.attention and options.width > 1 and len(sources) > 1):
+        return [None] * len(sources)
+    futures: list[Any] = translator.translate_batch(
+        sources,
+        beam_size=1,
+        max_input_length=0,
+        max_decoding_length=1,
+        return_end_token=True,  # there is one token and one row, whatever its scores
+        return_attention=True,
+        asynchronous=True,
+    )
+    return futures
+
+
+def _read_result(
+    result: Any,
+    max_length: int,
+    options: TranslateOptions,
+    first_row: Sequence[float] | None = None,
+) -> list[Hypothesis]:
     """Return the hypotheses of a result, or none if the torch engine must search again.
 
     A greedy hypothesis is cut at its maximum length, which may be less than that of the batch.
     One with a special token has taken the place of another in the beam, so it makes the whole
-    result inexact, at whatever rank it is returned.
+    result inexact, at whatever rank it is returned. `first_row` replaces the attention of the
+    first token.
     """
     n_special = len(SPECIAL_TOKENS)
     hypotheses = []
@@ -315,6 +355,8 @@ def _read_result(result: Any, max_length: int, options: TranslateOptions) -> lis
         if is_cut_in_beam or has_special or not math.isfinite(score):
             return []
         log_prob = score * len(ids) ** options.config.alpha
+        if rows is not None and first_row is not None:
+            rows = [first_row, *rows[1:]]
         attention = np.array(rows[:n_tokens], dtype=np.float32) if rows is not None else None
         hypotheses.append(Hypothesis(tokens, log_prob, score, not has_ended, attention))
     return hypotheses[: options.n_best]
