@@ -159,10 +159,65 @@ def test_the_quick_look_misses_no_second_sentence(text: str) -> None:
     assert has_several_sentences(text, "en") or n_sentences < 2 or not has_words
 
 
-@pytest.mark.parametrize("unit", ["=", ".", "A. ", "! ", "Dr. ", '" ', "a . ", "Hi 😀. ", "x"])
+ORDINARY = {
+    "en": 'Dr. Smith met Mr. Jones at 5 p.m. today. "Stop. Now," he said. It costs 3.50 dollars! '
+    "Tom's dog (a big one. Really.) sleeps... Where is it? I do not know. ",
+    "de": "Am 3. Mai kam z. B. Herr Müller. „Ein Hund läuft. Schnell!“, rief er. Warum? "
+    'Er sagte: "Das ist gut." Zwei schlafen, usw. Es kostet 3,50 Euro. ',
+    "fr": "M. Dupont est là. Où est-il ? « Ici. Là-bas ! » dit-elle. J.-P. Sartre écrit. "
+    "Il dort... L'homme de l'autre rue (le grand. Oui.) vient. ",
+}
+
+
+@pytest.mark.parametrize("language", ORDINARY)
+def test_windows_do_not_change_the_sentences(
+    language: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = ORDINARY[language] * (20_000 // len(ORDINARY[language]))
+    in_windows = split_sentences(text, language)
+    monkeypatch.setattr(sentences, "WINDOW", len(text))
+    assert in_windows == split_sentences(text, language)
+
+
+@given(st.text(alphabet="aB.!?…\"') \t。猫", max_size=60))
+def test_nothing_is_lost_between_windows(text: str) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(sentences, "WINDOW", 8)
+        monkeypatch.setattr(sentences, "MARGIN", 4)
+        segments = split_sentences(text, "fr")
+    joined = "".join(segment.text + segment.gap for segment in segments)
+    assert joined == (text if text.strip() else "")
+
+
+def test_a_sentence_longer_than_a_window_is_one_sentence() -> None:
+    long = "One cat, " * 1000 + "and no dog."
+    assert texts_of(f"It is. {long} Two cats.") == ["It is.", long, "Two cats."]
+
+
+@pytest.mark.parametrize("unit", ["A. ", "+.", "-.", "../", "Dr. ", "我…。", "<!--", "`", "One. "])
+@pytest.mark.parametrize("language", ["en", "it"])
+def test_the_library_sees_a_long_text_a_few_times_in_short_windows(
+    unit: str, language: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes quadratic time, and no signal is handled before it returns."""
+    seen: list[int] = []
+    segment = sentencex.segment
+
+    def count(language: str, text: str) -> list[str]:
+        seen.append(len(text))
+        return segment(language, text)
+
+    monkeypatch.setattr(sentencex, "segment", count)
+    text = unit * (50_000 // len(unit))
+    split_sentences(text, language)
+    assert max(seen) <= sentences.WINDOW
+    assert sum(seen) <= 4 * len(text)
+
+
+@pytest.mark.parametrize("unit", ["=", ".", "A. ", "! ", "Dr. ", '" ', "a . ", "Hi 😀. ", "x", "`"])
 def test_long_lines_are_split_in_linear_time(unit: str) -> None:
     """A quadratic search would take minutes: the test's time limit would end it."""
-    text = unit * (400_000 // len(unit))
+    text = unit * (200_000 // len(unit))
     for language in ("en", "fr"):
         has_several_sentences(text, language)
         split_sentences(text, language)

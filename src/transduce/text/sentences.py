@@ -23,6 +23,10 @@ TOKENIZED_STOP = re.compile(r" \.\s")
 TOKENIZED_END = re.compile(r" [.!?]+\s")
 TOKENIZED_QUOTE = re.compile(r"(?:\"|&quot;|'')(?:\s|$)")
 MAX_PARAGRAPH = 1 << 20  # a longer text is no paragraph: only what is too long is split
+# sentencex takes quadratic time, so it sees a long text in windows. Sentences that end in the last
+# part of a window are looked at again in the next one: what follows may decide where they end.
+WINDOW, MARGIN = 4096, 2048  # characters
+LAST_WORD_START = re.compile(r".*\s(?=\S)", re.DOTALL)
 LANGUAGE_CODE = re.compile(r"[a-z]{2,3}(?=[-_.]|$)")
 # Three-letter codes of ISO 639 that people use, and the two letters that the rules go by.
 TWO_LETTERS = {
@@ -123,16 +127,48 @@ def _sentence_lengths(text: str, language: str) -> list[int]:
     shown = RARE_SPACE.sub(" ", text)
     if shown.islower():  # some rules find no sentence that begins with a small letter
         shown = SENTENCE_START.sub(_capitalize, shown)
+    sentences = _in_windows(shown, language)
+    if len(sentences) > 1 and language != ABBREVIATIONS_KNOWN_IN:
+        sentences = _join_abbreviations(sentences)
+    return list(map(len, sentences))
+
+
+def _in_windows(text: str, language: str) -> list[str]:
+    """Return the sentences of a text by the rules of sentencex, in linear time."""
+    sentences: list[str] = []
+    start = begun = 0  # of the window, of its first sentence
+    while len(text) - start > WINDOW:
+        window = text[start : start + WINDOW]
+        end = 0
+        for sentence in _segment(window, language):
+            if end + len(sentence) > WINDOW - MARGIN:
+                break
+            end += len(sentence)
+            sentences.append(text[begun : start + end])
+            begun = start + end
+        start += end or _word_start(window)
+    for sentence in _segment(text[start:], language):
+        start += len(sentence)
+        sentences.append(text[begun:start])
+        begun = start
+    return sentences
+
+
+def _word_start(window: str) -> int:
+    """Return where a window without a sentence end is cut: before a word, if it has any."""
+    found = LAST_WORD_START.match(window, 0, WINDOW - MARGIN)
+    return found.end() if found is not None else WINDOW - MARGIN
+
+
+def _segment(text: str, language: str) -> list[str]:
+    """Return the sentences of a text by the rules of sentencex; if these fail, the whole text."""
     try:
-        sentences = sentencex.segment(language, shown)
+        sentences: list[str] = sentencex.segment(language, text)
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # of Rust: a fault of sentencex
             raise
-        return [len(text)]
-    if len(sentences) > 1 and language != ABBREVIATIONS_KNOWN_IN:
-        sentences = _join_abbreviations(sentences)
-    lengths = list(map(len, sentences))
-    return lengths if sum(lengths) == len(text) else [len(text)]
+        return [text]
+    return sentences if sum(map(len, sentences)) == len(text) else [text]
 
 
 def _join_abbreviations(sentences: Sequence[str]) -> list[str]:
