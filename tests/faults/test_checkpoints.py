@@ -167,6 +167,58 @@ def test_a_damaged_best_is_named_and_never_the_final_model(resumed: Resumed, nam
     assert resumed.has_weights(mean)
 
 
+def make_best(resumed: Resumed, step: int) -> None:
+    """Let the weights of this checkpoint be better than any other."""
+    for number in (16, 24):
+        if number >= step:
+            rewrite_state(resumed.checkpoint(number), best=-1000.0, best_step=step)
+    for name in (WEIGHTS, STATE):
+        rewrite(resumed.best / name, (resumed.checkpoint(step) / name).read_bytes())
+
+
+@pytest.mark.parametrize("step", [16, 24])
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (lambda best: flip_a_bit(best / WEIGHTS), "removed best: damaged (the SHA-256 of"),
+        (remove, "best is missing"),
+    ],
+    ids=["damaged", "missing"],
+)
+def test_a_lost_best_is_rebuilt_from_the_checkpoint_of_its_step(
+    resumed: Resumed, harm: Harm, said: str, step: int
+) -> None:
+    make_best(resumed, step)
+    harm(resumed.best)
+    expected = load_weights_file(resumed.checkpoint(step) / WEIGHTS)
+    err = resumed.finish()
+    assert said in err
+    assert f"; rebuilt from step-{step:08d}" in err
+    assert "are gone" not in err
+    assert resumed.has_weights(expected)
+    assert find_damage(resumed.best, (WEIGHTS, STATE)) is None
+
+
+def test_a_best_that_cannot_be_rebuilt_is_reported_with_what_is_used_instead(
+    resumed: Resumed,
+) -> None:
+    make_best(resumed, 16)
+    mean = load_weights_file(resumed.checkpoint(24) / WEIGHTS)
+    remove(resumed.best)
+    flip_a_bit(resumed.checkpoint(16) / WEIGHTS)
+    err = resumed.finish()
+    assert "best is missing; no checkpoint of step 16 to rebuild it from" in err
+    assert "the best weights (step 16) are gone; the model is worse than they were: step 24" in err
+    assert resumed.has_weights(mean)
+
+
+def test_a_checkpoint_written_again_after_a_rollback_is_not_the_best(resumed: Resumed) -> None:
+    make_best(resumed, 16)
+    rewrite_state(resumed.checkpoint(16), best=-999.0)
+    remove(resumed.best)
+    assert "no checkpoint of step 16 to rebuild it from" in resumed.finish()
+
+
 HARMS: dict[str, tuple[Harm, str]] = {
     "weights": (lambda path: flip_a_bit(path / WEIGHTS), "SHA-256 of model.safetensors"),
     "optimizer": (lambda path: flip_a_bit(path / OPTIMIZER), "SHA-256 of optimizer.safetensors"),

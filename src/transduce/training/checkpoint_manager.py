@@ -13,7 +13,7 @@ from transduce.training.checkpoints import (
     TrainingState,
     load_checkpoint,
     newest_intact,
-    remove_damaged_best,
+    restore_best,
     save_best,
     save_checkpoint,
     step_of,
@@ -44,6 +44,7 @@ class CheckpointManager:
     ranks: Ranks
     n_failed: int = 0  # failed saves in a row
     retry_at: int | None = None  # step of the next attempt after a failed save
+    lost_best: TrainingState | None = None  # names best weights that are not on disk any more
 
     def find_newest(self) -> Path | None:
         """Return the newest intact checkpoint, the same one on every rank, or None.
@@ -96,10 +97,11 @@ class CheckpointManager:
         """
 
         def read() -> tuple[float, int]:
-            stored, notes = remove_damaged_best(self.folder)
+            stored, notes = restore_best(self.folder, state)
             for note in notes:
                 self.note(note)
             if stored is None:
+                self.lost_best = state if state.best_step else None
                 return math.inf, 0
             if stored.best > state.best:
                 return stored.best, stored.step

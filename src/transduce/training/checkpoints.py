@@ -21,7 +21,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from transduce.data.order import Position
-from transduce.errors import ModelError
+from transduce.errors import ModelError, StorageError
 from transduce.log import Log
 from transduce.model.weights import average, load_weights, load_weights_file, weights_of
 from transduce.model_folder import MANIFEST, WEIGHTS
@@ -312,16 +312,39 @@ def load_best(folder: Path, model: nn.Module) -> None:
     _load_intact_weights(folder / BEST, model)
 
 
-def remove_damaged_best(folder: Path) -> tuple[TrainingState | None, list[str]]:
+def restore_best(folder: Path, state: TrainingState) -> tuple[TrainingState | None, list[str]]:
     """Return the state stored with the best weights, or None, and notes for the user.
 
-    Damaged weights are removed, so that the next validation is saved in their place.
+    If they are damaged or missing, they are rebuilt from the checkpoint of their step, which
+    `state` names. Without it, damaged weights are removed, so that the next ones can be saved.
     """
-    state, problem = best_on_disk(folder)
-    if problem is None:
-        return state, []
+    stored, problem = best_on_disk(folder)
+    if stored is not None or (problem is None and state.best_step == 0):
+        return stored, []
+    what = f"{BEST} is missing" if problem is None else f"removed {BEST}: damaged ({problem})"
     remove(folder / BEST)
-    return None, [f"removed {BEST}: damaged ({problem}); the next validation replaces it"]
+    if state.best_step == 0:
+        return None, [what]
+    source = folder / f"step-{state.best_step:08d}"
+    if not _holds_best(source, state):
+        return None, [f"{what}; no checkpoint of step {state.best_step} to rebuild it from"]
+    try:
+        files = {name: (source / name).read_bytes() for name in (WEIGHTS, STATE)}
+        write_with_manifest(folder / BEST, files)
+    except StorageError as error:
+        return None, [f"{what}; {error}"]
+    return best_on_disk(folder)[0], [f"{what}; rebuilt from {source.name}"]
+
+
+def _holds_best(path: Path, state: TrainingState) -> bool:
+    """Return whether a checkpoint is intact and has the weights that `state` calls the best."""
+    if path.is_symlink() or find_damage(path, (WEIGHTS, STATE)) is not None:
+        return False
+    try:
+        found = state_from_json(read_json(path / STATE, "checkpoint"), path)
+    except ModelError:
+        return False
+    return (found.best_step, found.best) == (state.best_step, state.best)
 
 
 def _load_intact_weights(path: Path, model: nn.Module) -> dict[str, Tensor]:

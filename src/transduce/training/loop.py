@@ -93,7 +93,7 @@ def train(
             ranks=ranks,
         )
         return ranks.once(
-            lambda: finish(model, state, config, folder, validate, latest, report.on_note),
+            lambda: _finish(model, state, config, checkpoints, validate, latest),
             lambda values: TrainingResult(
                 state, validation_from_json(values["validation"]), values["weights"]
             ),
@@ -177,6 +177,25 @@ def _run_steps(
                 stop_signal,
             )
     return state, latest
+
+
+def _finish(
+    model: Model,
+    state: TrainingState,
+    config: TrainConfig,
+    checkpoints: CheckpointManager,
+    validate: Validate | None,
+    latest: Validation | None,
+) -> TrainingResult:
+    """Call `finish`, and note if better weights were lost."""
+    note, lost = checkpoints.note, checkpoints.lost_best
+    result = finish(model, state, config, checkpoints.folder, validate, latest, note)
+    if lost is not None and metric_to_minimise(result.validation, config) > lost.best:
+        note(
+            f"the best weights (step {lost.best_step}) are gone; "
+            f"the model is worse than they were: {result.weights}"
+        )
+    return result
 
 
 def finish(
