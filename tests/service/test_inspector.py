@@ -313,6 +313,24 @@ def test_serve_runs_as_a_process_and_ends_by_signal() -> None:
         assert (process.returncode, out, err) == (0, "", "")
 
 
+def test_a_client_that_leaves_in_the_middle_of_a_request_leaves_no_message() -> None:
+    command = [sys.executable, "-m", "transduce", "serve", "--port", "0"]
+    pipe: Any = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, **pipe)
+    assert process.stderr is not None
+    address = re.search(r"http://127\.0\.0\.1:(\d+)/", process.stderr.readline())
+    assert address
+    head = "POST /v1/inspect HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", int(address[1])), timeout=60) as client:
+            client.sendall(head.encode())
+    with urllib.request.urlopen(address[0], timeout=60) as answer:
+        assert answer.status == 200, "it goes on"
+    os.kill(process.pid, signal.SIGTERM)
+    assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == 0
+
+
 def test_a_port_in_use_is_reported(transduce: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -58,6 +58,7 @@ def make_app(
     from fastapi.concurrency import run_in_threadpool
     from fastapi.responses import HTMLResponse, JSONResponse
     from starlette.exceptions import HTTPException
+    from starlette.requests import ClientDisconnect
 
     from transduce.inspection.page_export import export_html, page_html
 
@@ -114,6 +115,10 @@ def make_app(
         return error_response(
             error.status_code, f"{request.method} {request.url.path}: {error.detail}"
         )
+
+    @app.exception_handler(ClientDisconnect)
+    def on_disconnect(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=400)  # nobody reads it
 
     @app.get("/")
     def home() -> Response:
