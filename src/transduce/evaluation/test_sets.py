@@ -1,6 +1,7 @@
 """Read a test set, and find problems that would make its scores wrong."""
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 from sacrebleu.metrics.bleu import BLEU
@@ -11,6 +12,7 @@ from transduce.text.files import (
     check_stdin_used_once,
     display_name,
     read_lines,
+    read_raw_lines,
     spool_stdin,
 )
 from transduce.text.tokenized import (
@@ -34,20 +36,36 @@ def read_test_set(
     """
     check_stdin_used_once(references, others)
     paths = [spool_stdin() if path == STDIN else path for path in (*references, *others)]
-    texts = [list(read_lines(path)) for path in paths]
-    first_name, first = display_name(paths[0]), texts[0]
-    if not first:
-        raise DataError(f"{first_name} is empty; expected one reference translation per line")
-    for path, lines in zip(paths, texts, strict=True):
-        if len(lines) != len(first):
-            raise DataError(
-                f"{display_name(path)} has {len(lines):,} lines, "
-                f"{first_name} has {len(first):,}; expected the same number, in the same order"
-            )
+    texts: list[list[str]] = [[] for _ in paths]
+    for lines in zip_longest(*map(read_lines, paths)):
+        if None in lines:
+            raise _unequal_lengths_error(paths)
+        for text, line in zip(texts, lines, strict=True):
+            text.append(line)
+    if not texts[0]:
+        raise _empty_error(paths[0])
     n_references = len(references)
     for path, lines in zip(paths[:n_references], texts[:n_references], strict=True):
         _check_no_blank_line(display_name(path), lines)
     return texts[:n_references], texts[n_references:]
+
+
+def _unequal_lengths_error(paths: Sequence[Path]) -> DataError:
+    """Return the error for files of unequal length; only their lines are counted."""
+    first, *others = (sum(1 for _ in read_raw_lines(path)) for path in paths)
+    if first == 0:
+        return _empty_error(paths[0])
+    path, count = next(
+        (path, count) for path, count in zip(paths[1:], others, strict=True) if count != first
+    )
+    return DataError(
+        f"{display_name(path)} has {count:,} lines, "
+        f"{display_name(paths[0])} has {first:,}; expected the same number, in the same order"
+    )
+
+
+def _empty_error(path: Path) -> DataError:
+    return DataError(f"{display_name(path)} is empty; expected one reference translation per line")
 
 
 def _check_no_blank_line(name: str, lines: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ import re
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -192,20 +192,24 @@ def open_pairs(
 
 def unequal_lengths_error(source: Path, target: Path) -> DataError:
     """Return the error for files of unequal length, with the likely place of the drift."""
-    source_lengths, target_lengths = (
-        array("I", (len(line) for line in read_lines(path, "replace"))) for path in (source, target)
-    )
+    (n_source, source_lengths), (n_target, target_lengths) = map(_count_lines, (source, target))
     place = ""
-    if max(len(source_lengths), len(target_lengths)) <= MAX_LINES_FOR_DRIFT:
+    if max(n_source, n_target) <= MAX_LINES_FOR_DRIFT:
         drift = likely_drift(source_lengths, target_lengths)
         if drift is not None:
             place = f" They probably drift apart near line {drift:,}."
     return DataError(
-        f"{display_name(source)} has {len(source_lengths):,} lines, "
-        f"{display_name(target)} has {len(target_lengths):,}; "
+        f"{display_name(source)} has {n_source:,} lines, {display_name(target)} has {n_target:,}; "
         f"line n of one must be the translation of line n of the other.{place} "
         "Run transduce doctor to see the place"
     )
+
+
+def _count_lines(path: Path) -> "tuple[int, array[int]]":
+    """Return the number of lines, and the lengths of the first MAX_LINES_FOR_DRIFT."""
+    lines = read_lines(path, "replace")
+    lengths = array("I", map(len, islice(lines, MAX_LINES_FOR_DRIFT)))
+    return len(lengths) + sum(1 for _ in lines), lengths
 
 
 def parse_tsv_line(line: str, path: Path, number: int) -> Pair:
