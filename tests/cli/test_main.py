@@ -131,7 +131,7 @@ def test_from_two_text_files_to_a_translation(
 
 
 def test_invalid_options_are_refused_before_anything_is_read(transduce: Run) -> None:
-    assert transduce("translate", "--beam", "0", stdin=b"")[0] == 78
+    assert transduce("translate", "--beam", "0", stdin=b"")[0] == 2
 
 
 def test_a_training_that_stops_early_says_so(
@@ -326,8 +326,15 @@ def test_every_kind_of_bad_input_has_its_message_and_exit_code(
         (("translate", "--sample", "--beam", 3), 2, "--sample does not search"),
         (("translate", "--sample", "--temperature", "inf"), 2, "temperature is inf"),
         (("translate", "-m", "x" * 300), 74, "File name too long"),
-        (("translate", "--beam", "0"), 78, "decode.beam is 0"),
+        (("translate", "--beam", "0"), 2, "'--beam': Input should be greater than or equal to 1"),
+        (("translate", "--beam", "129"), 2, "'--beam': Input should be less than or equal to 128"),
+        (("score", "--alpha", "nan", "--source", "a", "--target", "b"), 2, "'--alpha': Input"),
+        (("evaluate", "--alpha", "11"), 2, "'--alpha': Input should be less than or equal to 10"),
+        (("translate", "--max-length", "0"), 2, "'--max-length': Input should be"),
+        (("translate", "--length-penalty", "x"), 2, "'x' is not one of 'power', 'paper'"),
         (("translate", "--beam", "four"), 2, "valid integer"),
+        (("translate", "--n-best", "9" * 4300), 2, f"n_best is {'9' * 40}...; expected"),
+        (("inspect", "hi", "--layer", "9" * 4300), 2, f"--layer {'9' * 40}... is out of range"),
         (("nonsense",), 2, "No such command 'nonsense'"),
     ):
         code, _, err = transduce(*command, stdin=b"I love you\n")

@@ -120,8 +120,11 @@ def test_output_to_a_closed_stdout_is_an_error(command: str, tmp_path: Path) -> 
     )
 
 
-def test_a_full_disk_behind_stdout_is_an_error(tmp_path: Path) -> None:
-    assert run_in_shell("$T --help > /dev/full").failed_with(74, "No space left on device")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["$T --help", "echo hi | $T translate --beam 1"])
+def test_a_full_disk_behind_stdout_is_an_error(command: str, unbuffered: str) -> None:
+    done = run_in_shell(f"export PYTHONUNBUFFERED={unbuffered}; {command} > /dev/full")
+    assert done.failed_with(74, "error: cannot write to standard output: No space left on device")
 
 
 def test_a_standard_input_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:

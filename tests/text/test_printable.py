@@ -4,6 +4,7 @@ from transduce.text.printable import (
     list_words,
     printable,
     printable_lines,
+    shorten,
 )
 
 
@@ -26,3 +27,10 @@ def test_spaces_are_shown_and_what_a_terminal_obeys_is_shown_as_its_code() -> No
         printable("a\x1b[1m\x9b\u202e\u200d\u2028\n") == "aU+001B[1mU+009BU+202EU+200DU+2028U+000A"
     )
     assert printable_lines("a\x1b\nb\r\n") == "aU+001B\nbU+000D\n"
+
+
+def test_a_number_of_thousands_of_digits_is_cut_in_a_message() -> None:
+    shown = "1" * MAX_WORD_LENGTH
+    assert shorten(f"--n-best is {'1' * 4300}; expected 1") == f"--n-best is {shown}...; expected 1"
+    assert shorten("1" * (2 * MAX_WORD_LENGTH - 1)) == "1" * (2 * MAX_WORD_LENGTH - 1)
+    assert shorten("1" * 2 * MAX_WORD_LENGTH) == shown + "..."

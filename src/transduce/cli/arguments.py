@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Option
 
@@ -24,13 +24,15 @@ ModelPath = Annotated[
     ),
 ]
 BeamSize = Annotated[
-    int | None, Option(help="Beam size; 1 is greedy search. Default: the model's own.")
+    int | None,
+    Option(min=1, max=128, help="Beam size; 1 is greedy search. Default: the model's own."),
 ]
 Alpha = Annotated[
-    float | None, Option(help="Strength of the length penalty. Default: the model's own.")
+    float | None,
+    Option(min=0, max=10, help="Strength of the length penalty. Default: the model's own."),
 ]
 LengthPenalty = Annotated[
-    str | None,
+    Literal["power", "paper"] | None,
     Option(help="Length penalty: power, or paper (Wu et al.). Default: the model's own."),
 ]
 AlignmentsFile = Annotated[

@@ -25,7 +25,12 @@ from transduce.cli.generate import generate
 from transduce.cli.import_model import import_model
 from transduce.cli.info import info
 from transduce.cli.inspect import inspect
-from transduce.cli.output import discard_stdout, end_on_closed_pipe, error, prepare_streams
+from transduce.cli.output import (
+    discard_stdout,
+    end_on_closed_pipe,
+    error,
+    prepare_streams,
+)
 from transduce.cli.plan import plan
 from transduce.cli.score import score
 from transduce.cli.serve import serve
@@ -86,9 +91,12 @@ def main() -> None:
     except TransduceError as raised:
         if not raised.already_reported:
             error(str(raised))
+        if isinstance(raised, StorageError):
+            discard_stdout()  # writing the rest would fail again
         sys.exit(raised.exit_code)
     except OSError as raised:
-        error(f"{raised.filename}: {raised.strerror}" if raised.filename else str(raised))
+        reason = raised.strerror or str(raised)
+        error(f"{raised.filename}: {reason}" if raised.filename else reason)
         sys.exit(StorageError.exit_code)
 
 

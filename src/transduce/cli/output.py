@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 from transduce.errors import StorageError, UsageError
 from transduce.outputs import check_output, write_output
 from transduce.text.console import PrintableConsole
-from transduce.text.printable import printable, printable_lines
+from transduce.text.printable import printable, printable_lines, shorten
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
     from transduce.decode.translation import Translation
 
 
@@ -40,8 +42,8 @@ def warn(message: str) -> None:
 
 
 def error(message: str) -> None:
-    """Print an error on stderr: the command ends."""
-    log(f"transduce: error: {message}")
+    """Print an error on stderr: the command ends. What it quotes is of limited length."""
+    log(f"transduce: error: {shorten(message)}")
 
 
 def log(message: str) -> None:
@@ -92,9 +94,33 @@ def prepare_streams() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  stays open
     if is_closed:
         sys.stdout = _ClosedStdout(sys.stdout)
+    elif type(sys.stdout) is io.TextIOWrapper:
+        sys.stdout = _name_write_errors(sys.stdout)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     sys.stderr = _MessageStream(sys.stderr)
+
+
+class _StdoutFile(io.FileIO):
+    """Standard output that says what could not be written."""
+
+    def write(self, data: "ReadableBuffer", /) -> int | None:  # type: ignore[override]  # None if it would block
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise StorageError(f"cannot write to standard output: {error.strerror}") from None
+
+
+def _name_write_errors(stdout: io.TextIOWrapper) -> TextIO:
+    """Return a stream to the same file whose write errors name standard output."""
+    file = _StdoutFile(stdout.fileno(), "wb", closefd=False)
+    return io.TextIOWrapper(
+        file if stdout.write_through else io.BufferedWriter(file),  # as Python itself does
+        line_buffering=stdout.line_buffering,
+        write_through=stdout.write_through,
+    )
 
 
 class _ClosedStdout(io.StringIO):

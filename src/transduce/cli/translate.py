@@ -57,7 +57,11 @@ def translate(
     length_penalty: LengthPenalty = None,
     max_length: Annotated[
         int | None,
-        Option(help="Maximum length of a translation in tokens. Default: source length + 50."),
+        Option(
+            min=1,
+            max=1 << 20,
+            help="Maximum length of a translation in tokens. Default: source length + 50.",
+        ),
     ] = None,
     n_best: Annotated[
         int, Option(min=1, help="Write the n best translations of each line (Moses format).")

@@ -37,10 +37,10 @@ def read_test_set(
     check_stdin_used_once(references, others)
     paths = [spool_stdin() if path == STDIN else path for path in (*references, *others)]
     texts: list[list[str]] = [[] for _ in paths]
-    for lines in zip_longest(*map(read_lines, paths)):
-        if None in lines:
+    for row in zip_longest(*map(read_lines, paths)):
+        if None in row:
             raise _unequal_lengths_error(paths)
-        for text, line in zip(texts, lines, strict=True):
+        for text, line in zip(texts, row, strict=True):
             text.append(line)
     if not texts[0]:
         raise _empty_error(paths[0])

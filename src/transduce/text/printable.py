@@ -1,10 +1,17 @@
 """Text from elsewhere made safe to show in a message."""
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
 MAX_WORDS = 10  # words of a list that are shown
 MAX_WORD_LENGTH = 40  # characters of such a word
+LONG_NUMBER = re.compile(rf"([0-9]{{{MAX_WORD_LENGTH}}})[0-9]{{{MAX_WORD_LENGTH},}}")
+
+
+def shorten(text: str) -> str:
+    """Return a message with `...` for the rest of each number of 80 digits or more."""
+    return LONG_NUMBER.sub(r"\1...", text)
 
 
 def printable(text: str) -> str:
