@@ -5,7 +5,6 @@ and other protected parts are masked by words that the model copies, or removed;
 that the model knows. restoring.py puts back what was changed.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,9 +18,8 @@ from transduce.decode.words import RequiredTerm, Words
 from transduce.errors import UsageError
 from transduce.model_folder import ModelFolder
 from transduce.text.case import Casing
-from transduce.text.edits import Edit, EditedText, edit, overlaps_any
+from transduce.text.edits import Edit, EditedText, Placed, edit, overlaps_any
 from transduce.text.normalize import clean
-from transduce.text.numbers import digits_of
 from transduce.text.protected import (
     BRACKETS,
     SENTENCE_PUNCTUATION,
@@ -149,18 +147,18 @@ class Reader:
         return self._read_variants(sentence, protected, terms, recased) or (plain,)
 
     def protect_numbers(
-        self, sentence: str, reading: Reading, missing: Counter[str]
+        self, sentence: str, reading: Reading, missing: Sequence[Placed]
     ) -> tuple[Reading, ...]:
         """Return readings of a sentence that get its missing numbers into the translation.
 
         There are none if the sentence has only numbers, and is to be copied. Otherwise they take
-        the place of what the model wrote for them, or are protected. `missing` are the digits of
-        those to protect; none means all.
+        the place of what the model wrote for them, or are protected. `missing` is where those to
+        protect stand; none means all.
         """
         wrong = [
             part
             for part in numbers_in(sentence)
-            if not missing or missing[digits_of(part.text)] or has_letter(part.text)
+            if not missing or overlaps_any(part, missing) or has_letter(part.text)
         ]
         parts = add_parts(reading.protected, wrong or numbers_in(sentence))
         protected = join_neighbors(sentence, parts)
