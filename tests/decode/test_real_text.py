@@ -133,6 +133,29 @@ def test_a_line_of_codes_that_the_model_changes_is_copied(captions: Translator) 
     assert (found.text, found.flags) == (line, ())
 
 
+@pytest.mark.parametrize("text", ["{a\x9bb}", "`a\x9b31m`", "https://a.org/\x90b", "\x9b31m dog"])
+def test_control_characters_are_removed_from_what_is_copied_too(
+    captions: Translator, text: str
+) -> None:
+    [found] = captions.translate([f"a dog runs {text} now ."])
+    assert not re.search("[\x7f-\x9f]", found.text)
+    assert "control_characters" in found.notes
+
+
+def test_control_characters_are_removed_from_a_prefix() -> None:
+    [found] = load_translator(MULTI30K, engine="torch").translate([CAPTIONS[4]], prefix="e\x9bin")
+    assert found.text.startswith("ein ")
+
+
+def test_no_line_break_of_a_glossary_gets_into_a_translation(captions: Translator) -> None:
+    glossary = Glossary([("dog", ("zie\u2028ge",)), ("snow", ("schn\x85ee\x9b",))])
+    [found] = captions.translate([CAPTIONS[4]], glossary=glossary)
+    assert "zie ge" in found.text
+    assert "schn ee" in found.text
+    assert len(found.text.splitlines()) == 1
+    assert "\x9b" not in found.text
+
+
 def test_a_term_stands_where_the_models_own_word_stood(captions: Translator) -> None:
     for text, term, own in (
         (CAPTIONS[4], ("dog", "ziege"), "hund"),

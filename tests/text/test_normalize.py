@@ -16,6 +16,8 @@ def test_a_run_of_marks_is_sorted_as_a_whole_up_to_the_limit_and_split_beyond_it
 
 def test_control_characters_are_dropped_and_space_of_every_kind_is_kept() -> None:
     assert normalize("a\x00b\x08\t\n\x0b\x0c\r\x0e\x1f\x7f\x85c", "nfc") == "ab\t\n\x0b\x0c\r\x85c"
+    c1 = "".join(map(chr, range(0x80, 0xA0)))
+    assert normalize(f"a{c1}b", "nfc") == normalize(f"a{c1}b", "nfkc") == "a\x85b"
     assert normalize("a\x00e\u0301", "none") == "a\x00e\u0301"
 
 

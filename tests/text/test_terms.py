@@ -129,6 +129,69 @@ def test_an_invalid_glossary_is_refused_with_the_line(
         read_glossary(path)
 
 
+@pytest.mark.parametrize(
+    ("content", "entries"),
+    [
+        ('"cat","mi\ncio"\ndog,cane\n', [("cat", "mi cio"), ("dog", "cane")]),
+        (
+            '"big\n\n# cat","micio"\n# a remark\ncar,auto\n',
+            [("big # cat", "micio"), ("car", "auto")],
+        ),
+        ('"a ""big"" cat",micio', [('a "big" cat', "micio")]),
+        ('"cat, dog","micio, cane"\r\n', [("cat, dog", "micio, cane")]),
+    ],
+)
+def test_a_quoted_field_of_a_csv_file_may_have_line_breaks_and_commas(
+    tmp_path: Path, content: str, entries: list[tuple[str, str]]
+) -> None:
+    path = tmp_path / "terms.csv"
+    path.write_text(content, newline="")
+    assert [(term.source, *term.targets) for term in read_glossary(path).terms] == entries
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ('"cat,micio\ncar,auto\n', 1),
+        ('# a remark\ncar,auto\n"cat,micio\n"dog",cane\n', 3),
+        ('car,auto\ncat,"micio" e\n', 2),
+    ],
+)
+def test_a_quotation_mark_that_is_not_closed_is_an_error_with_its_line(
+    tmp_path: Path, content: str, line: int
+) -> None:
+    path = tmp_path / "terms.csv"
+    path.write_text(content)
+    with pytest.raises(DataError, match=rf"terms\.csv, line {line}: .*close its quotation marks"):
+        read_glossary(path)
+
+
+@pytest.mark.parametrize("line_break", ["\r", "\v", "\f", "\x85", "\u2028", "\u2029"])
+def test_a_line_break_inside_a_field_becomes_a_space(tmp_path: Path, line_break: str) -> None:
+    for name, separator in (("terms.tsv", "\t"), ("terms.csv", ",")):
+        content = separator.join(
+            f'"{each}"' if separator == "," else each
+            for each in (f"big{line_break}cat", f"mi{line_break}cio")
+        )
+        path = tmp_path / name
+        path.write_text(f"{content}\n", encoding="utf-8", newline="")
+        [term] = read_glossary(path).terms
+        assert (term.source, term.targets) == ("big cat", ("mi cio",))
+    [term] = glossary((f"big{line_break}cat", f"mi{line_break}cio")).terms
+    assert (term.source, term.targets) == ("big cat", ("mi cio",))
+
+
+def test_control_characters_of_a_glossary_and_of_phrases_are_removed(tmp_path: Path) -> None:
+    [term] = glossary(("c\x9bat", "mi\x07cio\x9b31m"), ("\x00cat",)).terms
+    assert (term.source, term.targets) == ("cat", ("micio31m", "cat"))
+    path = tmp_path / "phrases.txt"
+    path.write_text("\x00\ngat\x9bto\n \x07 \n", encoding="utf-8")
+    assert read_phrases(path) == ["gatto"]
+    path.write_text("cat\t\x00\n")
+    with pytest.raises(DataError, match=r"phrases\.txt, line 1: empty phrase or translation"):
+        read_glossary(path)
+
+
 def test_an_entry_without_a_word_is_refused() -> None:
     with pytest.raises(DataError, match="glossary entry ' ' has no word; remove it"):
         glossary((" ", "x"))

@@ -17,14 +17,13 @@ from transduce.decode.translation import Alternative, Translation
 from transduce.decode.words import Ids
 from transduce.model_folder import ModelFolder
 from transduce.text.edits import EditedText
-from transduce.text.normalize import WORD, split_words
+from transduce.text.normalize import WORD, one_line, split_words
 from transduce.text.numbers import missing_numbers, numbers_agree
 from transduce.text.terms import UNSPACED_SCRIPTS, Term, contains_phrase
 
 MARGIN = 0.3  # nats a token; a reading of the whole sentence is preferred within it
 # The end of a sentence in a script without spaces: one of its characters or full stops.
 UNSPACED_END = re.compile(rf"[{UNSPACED_SCRIPTS}。！？；，、：]\W*$")
-LINE_BREAKS = re.compile("[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 Hypotheses = Mapping[SearchInput, Sequence[Hypothesis]]  # of each input, best first
 
@@ -427,8 +426,3 @@ def _measured(versions: Sequence[Version], copied: str) -> Iterator[tuple[str, f
         yield copied, 0.0, 0
     for text, hypothesis in versions:
         yield text, hypothesis.log_prob, len(hypothesis.ids) + 1
-
-
-def one_line(text: str) -> str:
-    """Return the text with every line break of any kind replaced by a space."""
-    return LINE_BREAKS.sub(" ", text)

@@ -10,8 +10,11 @@ Normalization = Literal["nfc", "nfkc", "none"]
 WORD = re.compile(r"\w+|[^\w\s]")
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 MAX_MARKS = 1000  # consecutive combining marks that are normalized together
-# Never part of a text. Tab, vertical tab, form feed, carriage return and U+0085 may be, and stay.
-CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
+# Never part of a text, C1 controls such as U+009B (CSI) included. Tab, vertical tab, form feed,
+# carriage return and U+0085 may be, and stay.
+CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
+# As in str.splitlines; neighbors are one.
+LINE_BREAKS = re.compile("[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
 def normalize(text: str, form: Normalization) -> str:
@@ -34,6 +37,11 @@ def normalize(text: str, form: Normalization) -> str:
 def clean(text: str, form: Normalization) -> str:
     """Return a text as a model reads it: normalized, with U+FFFD for lone surrogates."""
     return LONE_SURROGATE.sub("\ufffd", normalize(text, form))
+
+
+def one_line(text: str) -> str:
+    """Return the text with every line break of any kind replaced by a space."""
+    return LINE_BREAKS.sub(" ", text)
 
 
 def _blocks(text: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ A glossary is a text file with one entry per line, its parts separated by tabs:
     cat <tab> gatto <tab> gatta         translate "cat" as one of these
     Acme Corp                           copy unchanged
     # ...                               a comment
-A .csv file has the same entries, with commas.
+A .csv file has the same entries, with commas; fields may be quoted, over several lines too.
 """
 
 import csv
@@ -13,11 +13,13 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from transduce.errors import DataError
 from transduce.text.files import content_suffix, read_lines
+from transduce.text.normalize import CONTROL_CHARACTERS, one_line
 
 # Scripts without spaces between words: each character may begin or end a word.
 UNSPACED_SCRIPTS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -68,10 +70,12 @@ class Glossary:
 
     def __init__(self, entries: Iterable[tuple[str, tuple[str, ...]]]) -> None:
         terms: dict[tuple[str, ...], Term] = {}
-        for source, targets in entries:
+        for given_source, given_targets in entries:
+            source = clean_phrase(given_source)
+            targets = tuple(map(clean_phrase, given_targets))
             words = tuple(_casefolded_words(unicodedata.normalize("NFC", source)))
             if not words:
-                raise DataError(f"glossary entry {source!r} has no word; remove it")
+                raise DataError(f"glossary entry {given_source!r} has no word; remove it")
             earlier = terms[words].targets if words in terms else ()
             all_targets = (*earlier, *(targets or (source,)))
             terms[words] = Term(source, tuple(dict.fromkeys(all_targets)))
@@ -116,15 +120,17 @@ def _check_size(term: Term) -> None:
         )
 
 
+def clean_phrase(text: str) -> str:
+    """Return a phrase without control characters and surrounding space, on one line."""
+    return one_line(CONTROL_CHARACTERS.sub("", text)).strip()
+
+
 def read_glossary(path: Path) -> Glossary:
     """Read a glossary from its file: parts are separated by commas in .csv, else by tabs."""
     is_csv = content_suffix(path) == ".csv"
     entries = []
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        fields = _csv_fields(path, number, line) if is_csv else line.split("\t")
-        source, *targets = (part.strip() for part in fields)
+    for number, line, fields in _csv_records(path) if is_csv else _tab_records(path):
+        source, *targets = map(clean_phrase, fields)
         while is_csv and targets and not targets[-1]:
             targets.pop()  # rows of a table have equally many fields
         if not source or not all(targets):
@@ -138,18 +144,35 @@ def read_glossary(path: Path) -> Glossary:
     return Glossary(entries)
 
 
-def _csv_fields(path: Path, number: int, line: str) -> list[str]:
-    try:
-        return next(csv.reader([line]))
-    except csv.Error as error:
-        raise DataError(f"{path}, line {number}: {error}; correct the line") from None
+def _tab_records(path: Path) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield number, text and fields of each line with an entry."""
+    for number, line in enumerate(read_lines(path), start=1):
+        if not _is_comment(line):
+            yield number, line, line.split("\t")
+
+
+def _csv_records(path: Path) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield number and text of the first line of each record, and its fields."""
+    lines = enumerate(read_lines(path), start=1)
+    for number, line in lines:
+        if _is_comment(line):
+            continue
+        following = (f"{each}\n" for _, each in lines)  # read as far as a quoted field goes on
+        try:
+            yield number, line, next(csv.reader(chain((f"{line}\n",), following), strict=True))
+        except csv.Error as error:
+            raise DataError(
+                f"{path}, line {number}: {error}; correct the line, or close its quotation marks"
+            ) from None
+
+
+def _is_comment(line: str) -> bool:
+    return line.startswith("#") or not clean_phrase(line)
 
 
 def read_phrases(path: Path) -> list[str]:
     """Read phrases from a file, one per line; blank lines and comments (#) are skipped."""
-    phrases = [
-        line.strip() for line in read_lines(path) if line.strip() and not line.startswith("#")
-    ]
+    phrases = [clean_phrase(line) for line in read_lines(path) if not _is_comment(line)]
     if not phrases:
         raise DataError(f"{path} has no phrase; expected one per line")
     return phrases
