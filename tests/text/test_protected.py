@@ -58,6 +58,13 @@ SURE = [
     ("🇮🇹", "emoji"),
     ("❤️", "emoji"),
     ("→", "emoji"),
+    ("1\ufe0f\u20e3", "emoji"),
+    ("#\ufe0f\u20e3", "emoji"),
+    ("*\u20e3", "emoji"),
+    *((f"{sign}\ufe0f", "emoji") for sign in "©®™ℹ‼⁉〰〽㊗㊙"),
+    ("\U0001f3f4" + "".join(chr(0xE0000 + ord(each)) for each in "gbeng\x7f"), "emoji"),
+    ("🏴‍☠️", "emoji"),
+    ("🏴", "emoji"),
 ]  # fmt: skip
 NUMBERS = [
     "7",
@@ -127,6 +134,9 @@ def test_words_with_digits_are_found_whole_if_asked_for(token: str, place: str) 
         "$100",
         "#",
         "@",
+        "Acme™ and ©",
+        "Really‼",
+        "1\ufe0f",
     ],
 )
 def test_ordinary_words_are_not_protected(text: str) -> None:
@@ -197,7 +207,7 @@ def test_parts_are_in_order_apart_and_hold_the_text_they_cover(text: str) -> Non
             assert one.end <= other.start
 
 
-@pytest.mark.parametrize("character", list("a@/\\{}%<`_#~.-:0😀"))
+@pytest.mark.parametrize("character", list("a@/\\{}%<`_#~.-:0😀🏴\ufe0f\u20e3\U000e0067"))
 def test_a_long_run_of_any_character_takes_linear_time(character: str) -> None:
     """A run of a million must not hang: the test's time limit would end it."""
     find_protected(character * 200_000, with_numbers=True)

@@ -12,7 +12,7 @@ from transduce.text.numbers import NUMBER as NUMERAL
 from transduce.text.terms import is_word_character
 
 # Every protected part has one of these: most texts have none, and take no more time.
-HINT = re.compile(r"[@/\\{}%<>`_#~\u2190-\u2bff\U0001f000-\U0001faff]")
+HINT = re.compile(r"[@/\\{}%<>`_#~\u20e3\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]")
 OTHER_HINT = re.compile(r"\.\w|--\w|\(\)|\$[A-Z]")
 DIGIT = re.compile(r"\d")
 
@@ -22,6 +22,10 @@ FILE_SUFFIX = (
 )
 EMOJI = (
     r"(?:[\U0001f1e6-\U0001f1ff]{2}"  # flags
+    r"|\U0001f3f4[\U000e0020-\U000e007e]{1,32}\U000e007f"  # flags of regions: England
+    r"|[0-9#*]\ufe0f?\u20e3"  # keycaps
+    # Signs that are text, unless U+FE0F follows.
+    r"|[\u00a9\u00ae\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299]\ufe0f"
     r"|[\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\U0001f000-\U0001f1e5\U0001f200-\U0001faff]"
     r"[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]*"
     r"(?:\u200d[\u2190-\u2bff\U0001f000-\U0001faff][\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]*)*)"
@@ -102,13 +106,13 @@ def add_parts(
 
 def join_neighbors(text: str, parts: list[ProtectedPart]) -> list[ProtectedPart]:
     """Join parts with nothing but white space between them."""
-    joined: list[ProtectedPart] = []
-    for part in parts:
-        if joined and not text[joined[-1].end : part.start].strip(" \t\u00a0"):
-            first = joined.pop()
-            part = ProtectedPart(first.start, part.end, text[first.start : part.end], first.kind)
-        joined.append(part)
-    return joined
+    spans: list[tuple[int, int, str]] = []
+    for start, end, _, kind in parts:
+        if spans and not text[spans[-1][1] : start].strip(" \t\u00a0"):
+            first_start, _, kind = spans.pop()
+            start = first_start
+        spans.append((start, end, kind))
+    return [ProtectedPart(start, end, text[start:end], kind) for start, end, kind in spans]
 
 
 def numbers_in(text: str) -> list[ProtectedPart]:
