@@ -169,6 +169,30 @@ def test_a_term_stands_where_the_models_own_word_stood(captions: Translator) -> 
         assert (found.missing, found.flags) == ((), ())
 
 
+@pytest.mark.parametrize(
+    "phrase", ["node.js", "{name}", "https://example.org/a", "😀", "dog.pdf 😀"]
+)
+def test_a_term_wins_over_the_protection_of_a_part_that_it_covers(
+    captions: Translator, phrase: str
+) -> None:
+    glossary = Glossary([(phrase, ("ziege",))])
+    [found] = captions.translate([f"a {phrase} runs through the snow ."], glossary=glossary)
+    assert "ziege" in found.text.split(), found.text
+    assert phrase not in found.text
+    assert not {"missing_term", "placeholder_missing"} & set(found.flags)
+    [alone] = captions.translate([phrase], glossary=glossary)
+    assert "ziege" in alone.text
+
+
+def test_a_link_wins_over_a_term_that_is_a_part_of_it(captions: Translator) -> None:
+    text = "a dog runs to https://example.org/dog now ."
+    for form in ("ziege", "dog"):
+        [found] = captions.translate([text], glossary=Glossary([("dog", (form,))]))
+        assert "https://example.org/dog" in found.text
+        assert form in found.text.split()
+        assert found.flags == ()
+
+
 def test_the_form_of_a_term_that_fits_best_is_chosen(captions: Translator) -> None:
     glossary = Glossary([("girl", ("kleine jungen", "kleiner junge", "junge"))])
     [found] = captions.translate([CAPTIONS[2]], glossary=glossary)
@@ -239,6 +263,9 @@ def test_a_glossary_that_matches_no_line_is_reported(transduce: Run, tmp_path: P
     assert f"transduce: warning: {message}\n" in err
     _, _, err = transduce("translate", "--glossary", tmp_path / "terms.tsv", stdin=b"")
     assert message not in err, "there was no line to match"
+    linked = b"I love you, https://example.org/zebra\n"
+    _, _, err = transduce("translate", "--glossary", tmp_path / "terms.tsv", stdin=linked)
+    assert message in err
     (tmp_path / "terms.tsv").write_text("cat\tmicio\n")
     _, _, err = transduce("translate", "--glossary", tmp_path / "terms.tsv", stdin=stdin)
     assert message not in err

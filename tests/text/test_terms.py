@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.errors import DataError
+from transduce.text.protected import find_single_parts
 from transduce.text.terms import (
     PHRASE_WORD,
     Glossary,
@@ -72,6 +73,25 @@ def test_the_longest_matching_entry_wins() -> None:
 
 def test_scripts_without_spaces_have_terms_in_the_middle_of_a_run() -> None:
     assert found(glossary(("猫", "gatto")), "私は猫が好き") == [("猫", ("gatto",))]
+
+
+@pytest.mark.parametrize(
+    ("text", "matched"),
+    [
+        ("Node.js runs", ["Node.js"]),
+        ("see Node.js", ["Node.js"]),  # "see Node" would cut it
+        ("see Node", ["see Node"]),
+        ("https://node.js/see", []),
+        ("see https://a.org", ["see https://a.org"]),  # it covers the link
+        ("a link to a.org/node", []),
+        ("{name} 😀 and {named}", ["{name}", "😀"]),
+    ],
+)
+def test_a_term_may_cover_a_protected_part_but_not_cut_it(text: str, matched: list[str]) -> None:
+    phrases = ("Node", "js", "see Node", "Node.js", "see https://a.org", "{name}", "name", "😀")
+    known = glossary(*((phrase, "x") for phrase in phrases), ("a.org/n", "x"))
+    found = known.find(text, find_single_parts(text))
+    assert [text[start:end] for _, start, end in found] == matched
 
 
 @given(TEXTS, st.lists(TEXTS.filter(str.strip), min_size=1, max_size=4))

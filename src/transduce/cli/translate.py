@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from transduce.decode.options import TranslateOptions
     from transduce.decode.translation import Translation
     from transduce.decode.translator import Translator
+    from transduce.text.terms import Glossary
 
 MAX_SHOWN = 10  # lines whose flags and notes are shown on stderr; --report has all of them
 PROGRESS_INTERVAL = 1.0  # seconds
@@ -226,7 +227,7 @@ def translate_stdin(
         for translation in translations:
             counts.add(translation)
             if not has_matched and options.glossary is not None:
-                has_matched = next(options.glossary.find(translation.source), None) is not None
+                has_matched = has_term(options.glossary, translation.source)
         for form, file in outputs:
             for number, translation in enumerate(translations, start=first):
                 file.writelines(f"{line}\n" for line in form.lines(number, translation))
@@ -234,6 +235,13 @@ def translate_stdin(
         counts.show_progress()
     if counts.n_lines and not has_matched:
         warn("no glossary entry matches any line; check the glossary's language and spelling")
+
+
+def has_term(glossary: "Glossary", text: str) -> bool:
+    """Return whether a glossary has a term of a text, outside of its links and the like."""
+    from transduce.text.protected import find_single_parts
+
+    return next(glossary.find(text, find_single_parts(text)), None) is not None
 
 
 class QualityCounts:

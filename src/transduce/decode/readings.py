@@ -27,6 +27,7 @@ from transduce.text.protected import (
     ProtectedPart,
     add_parts,
     find_protected,
+    find_single_parts,
     has_letter,
     has_words,
     join_neighbors,
@@ -139,7 +140,7 @@ class Reader:
         protected, terms = self._find_parts(sentence, options)
         if encoded_prefix:
             return (self._constrain(plain, protected, terms, options),)
-        if not has_words(sentence, protected):
+        if not (terms or has_words(sentence, protected)):
             return ()
         recased = self._word_forms.recase(sentence, protected)
         if not (protected or terms or recased is not UNCHANGED):
@@ -202,19 +203,23 @@ class Reader:
     def _find_parts(
         self, sentence: str, options: TranslateOptions
     ) -> tuple[list[ProtectedPart], tuple[TermMatch, ...]]:
-        """Return the parts of a sentence to copy, and the terms to translate beside them."""
-        protected = find_protected(sentence, with_numbers=options.protect)
+        """Return the parts of a sentence to copy, and the terms to translate beside them.
+
+        A term that covers the whole of a link or another part takes its place. Otherwise there is
+        no term in it.
+        """
         if options.glossary is None:
-            return protected, ()
-        found = list(options.glossary.find(sentence))
+            return find_protected(sentence, with_numbers=options.protect), ()
+        parts = find_single_parts(sentence, with_numbers=options.protect)
+        found = list(options.glossary.find(sentence, parts))
         copied = [
             ProtectedPart(start, end, sentence[start:end], TERM)
             for term, start, end in found
             if term.is_verbatim
         ]
-        protected = join_neighbors(sentence, add_parts(copied, protected))
-        terms = (match for match in found if not overlaps_any(match, protected))
-        return protected, tuple(terms)
+        terms = tuple(match for match in found if not match.term.is_verbatim)
+        others = [part for part in parts if not overlaps_any(part, terms)]
+        return join_neighbors(sentence, add_parts(copied, others)), terms
 
     def _read_variants(
         self,

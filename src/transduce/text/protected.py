@@ -82,12 +82,17 @@ def find_protected(text: str, *, with_numbers: bool = False) -> list[ProtectedPa
     Punctuation at the end is not part of a link, nor is a closing bracket that was not opened
     inside it. Neighbors with nothing but white space between them are one part.
     """
+    return join_neighbors(text, find_single_parts(text, with_numbers=with_numbers))
+
+
+def find_single_parts(text: str, *, with_numbers: bool = False) -> list[ProtectedPart]:
+    """Return the parts of a text to copy as `find_protected`, but neighbors are not joined."""
     found: list[ProtectedPart] = []
     if HINT.search(text) or OTHER_HINT.search(text):
         found = list(_matches(PROTECTED, text))
     if with_numbers and DIGIT.search(text):
         found = add_parts(found, _matches(NUMBER_WORD, text))
-    return join_neighbors(text, found)
+    return found
 
 
 def add_parts(

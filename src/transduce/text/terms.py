@@ -11,13 +11,16 @@ A .csv file has the same entries, with commas; fields may be quoted, over severa
 import csv
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from transduce.errors import DataError
+from transduce.text.edits import Placed
 from transduce.text.files import content_suffix, read_lines
 from transduce.text.normalize import CONTROL_CHARACTERS, one_line
 
@@ -88,20 +91,32 @@ class Glossary:
         for candidates in self._by_first_word.values():
             candidates.sort(key=lambda candidate: -len(candidate[0]))  # the longest match wins
 
-    def find(self, text: str) -> Iterator[TermMatch]:
-        """Yield the terms of a text from left to right, without overlaps, ignoring case."""
+    def find(self, text: str, protected: Sequence[Placed] = ()) -> Iterator[TermMatch]:
+        """Yield the terms of a text from left to right, without overlaps, ignoring case.
+
+        There is no term where it would cut one of the protected parts, which are in order. It may
+        cover them.
+        """
         matches = list(PHRASE_WORD.finditer(text))
         words = [match[0].casefold() for match in matches]
         i = 0
         while i < len(words):
             for phrase, term in self._by_first_word.get(words[i], ()):
                 if words[i : i + len(phrase)] == phrase:
-                    last = i + len(phrase) - 1
-                    yield TermMatch(term, matches[i].start(), matches[last].end())
+                    start, end = matches[i].start(), matches[i + len(phrase) - 1].end()
+                    if _is_cut(protected, start) or _is_cut(protected, end):
+                        continue
+                    yield TermMatch(term, start, end)
                     i += len(phrase)
                     break
             else:
                 i += 1
+
+
+def _is_cut(parts: Sequence[Placed], offset: int) -> bool:
+    """Return whether an offset is inside one of the parts, which are in order."""
+    i = bisect_left(parts, offset, key=attrgetter("start")) - 1  # the last that begins before it
+    return i >= 0 and offset < parts[i].end
 
 
 def _check_size(term: Term) -> None:
