@@ -325,6 +325,14 @@ def test_a_term_in_a_sentence_in_capitals_has_capitals() -> None:
     assert found.text == "IL MICIO DORME"
 
 
+def test_a_term_in_a_heading_has_a_capital_like_its_other_words() -> None:
+    translator = load_translator(engine="ctranslate2")
+    glossary = Glossary([("cat", ("micio",))])
+    [found] = translator.translate(["I Love Your Beautiful Cat"], glossary=glossary)
+    assert "recased" in found.notes
+    assert found.text.endswith(" Micio"), found.text
+
+
 def test_repaired_samples_do_not_depend_on_the_lines_before() -> None:
     translator = load_translator(engine="torch")
     lines = ["The cat sees 4711 dogs", "I love {name} 35"]

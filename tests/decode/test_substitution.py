@@ -14,6 +14,7 @@ from transduce.decode.substitution import (
     choose_forms,
     find_substitutions,
 )
+from transduce.text.case import TITLE, UPPER, Casing
 from transduce.text.edits import Edit, EditedText, edit
 from transduce.text.terms import Glossary, Term, TermMatch
 
@@ -109,6 +110,46 @@ def test_a_term_at_the_beginning_gets_the_capital_of_the_word_it_replaces() -> N
     assert (
         substituted("cats sleep", "gatti dormono", links, [""], ("cats", "mici")) == "mici dormono"
     )
+
+
+@pytest.mark.parametrize(
+    ("sentence", "styles", "forms", "expected"),
+    [
+        ("My Black Cat Sleeps", {3: TITLE, 13: TITLE}, ("micio nero",), "Il Micio Nero Dorme"),
+        ("My Black Cat Sleeps", {3: TITLE}, ("l'amico",), "Il L'amico Dorme"),
+        ("My black cat Sleeps", {13: TITLE}, ("micio",), "Il micio Dorme"),
+        ("my BLACK CAT sleeps", {3: UPPER, 9: UPPER}, ("micio",), "Il MICIO Dorme"),
+        ("My Black Cat Sleeps", {3: TITLE}, ("black Cat",), "Il Black Cat Dorme"),
+        ("My Black Cat SLEEPS", {13: UPPER}, ("micio",), "Il micio Dorme"),  # not a title
+        ("My Black Cat Sleeps", None, ("micio",), "Il micio Dorme"),
+    ],
+)
+def test_a_term_has_the_capitals_of_its_words_in_the_sentence(
+    sentence: str, styles: dict[int, str] | None, forms: tuple[str, ...], expected: str
+) -> None:
+    casing = None if styles is None else Casing(is_upper=False, styles=styles)
+    source = EditedText(sentence, sentence.lower())
+    match = TermMatch(Term("black cat", forms), 3, 12)
+    reading = Reading(source, SearchInput(()), terms=(match,), casing=casing)
+    text = "Il Gatto Dorme"
+    weights = np.zeros((3, 4), dtype=np.float32)
+    weights[1, 2] = 1.0
+    aligned = AlignedText(find_units(source.text), find_units(text), weights)
+    found = find_substitutions(reading, text, aligned, [""], [forms])
+    assert edit(text, next(choose_forms(found))).text == expected
+
+
+def test_a_verbatim_term_keeps_its_case_in_a_title() -> None:
+    source = EditedText("My Acme Sleeps Well", "my acme sleeps well")
+    term = TermMatch(Term("iAcme", ("iAcme",)), 3, 7)
+    casing = Casing(is_upper=False, styles={3: TITLE, 8: TITLE})
+    reading = Reading(source, SearchInput(()), terms=(term,), casing=casing)
+    units = find_units(source.text), find_units("Il Gatto Dorme")
+    weights = np.eye(3, 4, dtype=np.float32)
+    found = find_substitutions(
+        reading, "Il Gatto Dorme", AlignedText(*units, weights), [""], [["iAcme"]]
+    )
+    assert [each.forms for each in found] == [("iAcme",)]
 
 
 def with_number(text: str, links: dict[int, dict[int, float]], own: str) -> str:

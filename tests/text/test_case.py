@@ -9,6 +9,7 @@ from transduce.text.case import (
     is_title_sentence,
     is_upper_sentence,
     restore_word,
+    restore_words,
     word_style,
 )
 
@@ -93,3 +94,15 @@ def test_a_sentence_is_in_capitals_if_all_its_words_are(text: str, is_upper: boo
 )
 def test_a_heading_has_capitals_on_three_of_four_long_words(text: str, is_title: bool) -> None:
     assert is_title_sentence(text.split()) == is_title
+
+
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [
+        (TITLE, "Der Schwarze iPod-kater, L'amico 2"),
+        (UPPER, "DER SCHWARZE IPOD-KATER, L'AMICO 2"),
+        ("", "der schwarze iPod-kater, l'amico 2"),
+    ],
+)
+def test_each_word_of_a_phrase_gets_the_style(style: str, expected: str) -> None:
+    assert restore_words("der schwarze iPod-kater, l'amico 2", style) == expected

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from transduce.decode.alignment import Span
 from transduce.decode.insertion import AlignedText
 from transduce.decode.readings import Reading
-from transduce.text.case import capitalize
+from transduce.text.case import capitalize, restore_words, word_style
 from transduce.text.edits import Edit
 from transduce.text.numbers import DIGITS, NUMBER
 from transduce.text.terms import UNSPACED_CHARACTER, TermMatch, count_phrase
@@ -66,9 +66,23 @@ def find_substitutions(
         taken.update(range(first, last + 1))
         start, end = aligned.target_units[first][0], aligned.target_units[last][1]
         is_capital = first == 0 and text[start].isupper() and not match.term.is_verbatim
-        fitted = tuple(capitalize(form) if is_capital else form for form in forms)
+        style = _style(reading, match)
+        fitted = tuple(
+            restore_words(capitalize(form) if is_capital else form, style) for form in forms
+        )
         found.append(Substitution(start, end, fitted))
     return found
+
+
+def _style(reading: Reading, match: TermMatch) -> str:
+    """Return the style of a term's words in the sentence, if it is to be put back on them."""
+    casing = reading.casing
+    if casing is None or match.term.is_verbatim:
+        return ""
+    if casing.is_title:
+        return word_style(reading.source.original[match.start : match.end].split()[0])
+    styles = (casing.styles.get(offset, "") for offset in range(match.start, match.end))
+    return next(filter(None, styles), "")
 
 
 def choose_forms(substitutions: Sequence[Substitution]) -> Iterator[list[Edit]]:

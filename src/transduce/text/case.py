@@ -1,8 +1,10 @@
 """Capitals: how words are written, and how their style is put on other words."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 UPPER, TITLE = "upper", "title"
 MIN_TITLE_WORDS = 3  # with a capital; a sentence with fewer may just have names
 MIN_TITLE_SHARE = 0.75  # of the long words
@@ -15,6 +17,11 @@ class Casing:
 
     is_upper: bool  # the whole sentence is in capitals
     styles: Mapping[int, str] = field(default_factory=dict)  # of the words that begin at an offset
+
+    @property
+    def is_title(self) -> bool:
+        """Return whether the sentence is in title case: TITLE is put back on its words."""
+        return TITLE in self.styles.values()
 
 
 def word_style(word: str) -> str:
@@ -33,6 +40,16 @@ def restore_word(word: str, style: str) -> str:
     if style == TITLE:
         return capitalize(word)
     return word
+
+
+def restore_words(text: str, style: str) -> str:
+    """Return a text with each of its words in a style. In a title iPod stays as it is."""
+
+    def restore(match: re.Match[str]) -> str:
+        word = match[0]
+        return word if style == TITLE and not word.islower() else restore_word(word, style)
+
+    return WORD.sub(restore, text)
 
 
 def capitalize(word: str) -> str:
