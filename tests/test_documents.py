@@ -99,7 +99,7 @@ def test_the_commands_of_the_page_on_translating_run_in_order(tmp_path: Path) ->
     write_grammar(tmp_path, 60)
     for name in ("en", "it"):
         (tmp_path / f"test.{name}").write_text((tmp_path / f"train.{name}").read_text())
-    [train] = [command for command in COMMANDS if command.startswith("transduce train")]
+    [train] = [each for each in COMMANDS if each.startswith("transduce train runs/en-it ")]
     for command in (train, *commands_of(TRANSLATING)):
         run(command, tmp_path)
     assert len((tmp_path / "report.jsonl").read_text().splitlines()) == 60
