@@ -96,6 +96,7 @@ def test_other_ways_to_write_the_same_numbers_agree(source: str, target: str) ->
         ("3-1", "31"),
         ("3:1", "31"),
         ("3-1", "nothing"),
+        ("3-3", "nothing"),
         ("10,20", "1020"),
         ("5.30", "530"),
         ("9.10", "nothing"),

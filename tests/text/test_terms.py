@@ -84,6 +84,7 @@ def test_scripts_without_spaces_have_terms_in_the_middle_of_a_run() -> None:
         ("https://node.js/see", []),
         ("see https://a.org", ["see https://a.org"]),  # it covers the link
         ("a link to a.org/node", []),
+        ("😀{name}", ["😀", "{name}"]),
         ("{name} 😀 and {named}", ["{name}", "😀"]),
     ],
 )
