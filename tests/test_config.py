@@ -28,7 +28,7 @@ model.embedding_scale model.tied_output model.logit_bias
 model.dropout model.norm model.norm_epsilon model.positions model.window model.max_positions
 train.steps train.warmup_steps train.learning_rate train.schedule train.label_smoothing
 train.consistency train.accumulate train.clip_norm train.validate_every train.save_every
-train.average_last train.patience train.better_by train.seed train.precision
+train.average_last train.patience train.start_share train.better_by train.seed train.precision
 decode.beam decode.alpha decode.length_penalty decode.max_length
 """
 

@@ -29,6 +29,7 @@ SOURCES = {
 }
 TOUR = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
 TRAINING = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+FINE_TUNING = (ROOT / "docs" / "finetuning.md").read_text(encoding="utf-8")
 INSIDE = (ROOT / "docs" / "inside.md").read_text(encoding="utf-8")
 EVALUATING = (ROOT / "docs" / "evaluating.md").read_text(encoding="utf-8")
 TRANSLATING = (ROOT / "docs" / "translating.md").read_text(encoding="utf-8")
@@ -104,6 +105,25 @@ def test_the_commands_of_the_page_on_translating_run_in_order(tmp_path: Path) ->
         run(command, tmp_path)
     assert len((tmp_path / "report.jsonl").read_text().splitlines()) == 60
     assert len((tmp_path / "links.txt").read_text().splitlines()) == 60
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_commands_of_the_page_on_fine_tuning_run_in_order(tmp_path: Path) -> None:
+    write_grammar(tmp_path, 200)
+    run(
+        "transduce train runs/en-it --source train.en --target train.it --preset nano "
+        "--set train.steps=20",
+        tmp_path,
+    )
+    for name, seed in (("mine", 3), ("general", 4)):
+        pairs = generate("en-it", 60, seed=seed)
+        lines = (f"{pair.source}\t{pair.target}\n" for pair in pairs)
+        (tmp_path / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
+    for command in commands_of(FINE_TUNING):
+        run(command, tmp_path)
+    for name in ("mine", "mixed", "longer"):
+        assert (tmp_path / "runs" / name / "model").is_dir()
 
 
 def test_the_commands_of_the_page_on_evaluating_run_in_order(tmp_path: Path) -> None:

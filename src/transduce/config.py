@@ -286,6 +286,10 @@ class TrainConfig(Section):
         description="number of checkpoints averaged for the final model (section 6.1)",
     )
     patience: Steps = Field(10, description="early stopping: validations without improvement")
+    start_share: Probability = Field(
+        0.0,
+        description="fine-tuning: share of the start model in the mean of its and the new weights",
+    )
     better_by: Literal["loss", "bleu"] = Field(
         "loss",
         description="validation metric for early stopping and the best checkpoint",

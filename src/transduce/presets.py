@@ -22,6 +22,14 @@ RECIPES: Mapping[str, Layer] = _TABLES["recipes"]  # of the demos and the built-
 PAPER_MILLIONS: Mapping[str, int] = _TABLES["paper_millions"]
 
 
+# Fine-tuning: see docs/log.md for the measurements.
+FINE_TUNING = "fine-tuning"  # shown in place of a preset
+FINE_TUNING_EPOCHS = 20
+FINE_TUNING_RATE = 0.005  # times d_model^-0.5
+START_SHARE = 0.45
+MIXED_START_SHARE = 0.3
+
+
 def preset(name: str) -> Layer:
     """Return the settings of a preset; raise ConfigError for an unknown name."""
     try:
@@ -68,6 +76,44 @@ def propose(n_pairs: int, n_tokens: int, name: str, requested: Sequence[Layer] =
         "train.validate_every": "25 validations in total",
     }
     return _proposal(name, batch_tokens, chosen, reasons, given)
+
+
+def propose_fine_tuning(
+    n_tokens: int, d_model: int, requested: Sequence[Layer] = (), *, is_mixed: bool = False
+) -> Proposal:
+    """Propose settings to fine-tune a model on pairs with `n_tokens` target tokens.
+
+    They were chosen by measurement (docs/log.md): a low learning rate, few steps, and the mean of
+    the old and the new weights. If other pairs are mixed in, the new weights need less of the old.
+    """
+    given = _given(requested)
+    batch_tokens = given.get("batch_tokens") or 4096
+    n_passes = FINE_TUNING_EPOCHS * (2 if is_mixed else 1)
+    tokens_per_step = batch_tokens * given.get("accumulate", 1)
+    steps = given.get("steps") or min(20_000, max(100, n_passes * n_tokens // tokens_per_step))
+    every = max(1, steps // 10)
+    chosen = {
+        "steps": steps,
+        "warmup_steps": max(1, steps // 10),
+        "learning_rate": float(f"{FINE_TUNING_RATE * d_model**-0.5:.2g}"),
+        "schedule": "cosine",
+        "validate_every": every,
+        "save_every": every,
+        "average_last": 1,
+        "patience": 4,
+        "start_share": MIXED_START_SHARE if is_mixed else START_SHARE,
+    }
+    reasons = {
+        "train.learning_rate": f"low, for a trained model with d_model {d_model}",
+        "train.steps": (
+            f"about {FINE_TUNING_EPOCHS} epochs of {n_tokens:,} target tokens; "
+            "fewer if validation stops improving"
+        ),
+        "train.start_share": "0 learns most, 1 forgets nothing (docs/finetuning.md)",
+    }
+    settings = {"data": {"batch_tokens": batch_tokens}, "train": chosen}
+    shown = {name: why for name, why in reasons.items() if name.split(".")[1] not in given}
+    return Proposal(settings, shown)
 
 
 def _steps(epochs: int, n_tokens: int, batch_tokens: int, given: Mapping[str, Any]) -> int:

@@ -1,10 +1,12 @@
 """`transduce train RUN ... --from MODEL` as users type it, and the choice of the precision."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from tests.cli.test_main import SHORT
 from tests.commands import Run
@@ -81,6 +83,69 @@ def test_settings_that_conflict_with_the_start_model_are_refused(
         returned, _, err = transduce("train", tmp_path / "x", *options, *SHORT)
         assert (returned, said in err) == (code, True), err
         assert not (tmp_path / "x").exists()
+
+
+def test_the_final_weights_are_the_mean_of_the_start_model_and_what_was_learned(
+    transduce: Run, write_corpus: Write, tmp_path: Path
+) -> None:
+    source, target = write_corpus(60)
+    files = ("--source", source, "--target", target, "--from", BUILTIN)
+    start = weights_of(load_model(BUILTIN).model)
+    learned: dict[float, dict[str, Tensor]] = {}
+    for share in (0.0, 0.25):
+        run = tmp_path / str(share)
+        code, _, err = transduce(
+            "train", run, *files, *SHORT, "--set", f"train.start_share={share}"
+        )
+        assert code == 0, err
+        assert ("% the start model" in err) == (share > 0)
+        learned[share] = weights_of(load_model(run).model)
+    for name, weight in start.items():
+        mean = 0.25 * weight + 0.75 * learned[0.0][name]
+        torch.testing.assert_close(learned[0.25][name], mean)
+    assert any(not torch.equal(learned[0.0][name], weight) for name, weight in start.items())
+
+
+def test_other_pairs_are_mixed_in_but_not_validated_on(
+    transduce: Run, write_corpus: Write, tmp_path: Path
+) -> None:
+    source, target = write_corpus(60)
+    mix = tmp_path / "general.tsv"
+    mix.write_text("".join(f"We see {n} cats\tVediamo {n} gatti\n" for n in range(90)))
+    files = ("train", tmp_path / "run", "--source", source, "--target", target, "--from", BUILTIN)
+    code, _, err = transduce(*files, "--mix", mix, *SHORT)
+    assert code == 0, err
+    assert "mixed in: 90 other pairs; your own pairs are repeated as often\n" in err
+    assert "preset fine-tuning: the model is fine-tuned on 60 pairs\n" in err
+    data = tmp_path / "run" / "data"
+    assert "cats" not in (data / "valid.jsonl").read_text()
+    assert "89" in (data / "words.txt").read_text().split()
+    manifest = json.loads((data / "manifest.json").read_text())
+    n_own = manifest["pairs"] - manifest["split_off"]
+    assert manifest["mixed"] == 90
+    assert sum(part["rows"] for part in manifest["parts"]) == 2 * n_own * round(90 / 60)
+    mix.write_text("We see a cat\tVediamo un gatto\n")
+    code, _, err = transduce(*files, "--mix", mix, *SHORT)
+    assert code == 73
+    assert f"{mix} has changed" in err
+
+
+def test_mixing_without_a_start_model_or_without_pairs_is_refused(
+    transduce: Run, write_corpus: Write, tmp_path: Path
+) -> None:
+    source, target = write_corpus(60)
+    blank = tmp_path / "blank.tsv"
+    blank.write_text("\t\n")
+    pairs = ("--source", source, "--target", target)
+    for options, code, said in (
+        ((*pairs, "--mix", blank), 2, "--mix is for fine-tuning, with --from MODEL"),
+        (("--text", source, "--mix", blank), 2, "--mix is for sentence pairs"),
+        ((*pairs, "--from", BUILTIN, "--mix", blank), 65, "no pair to mix in; check the files"),
+        ((*pairs, "--from", BUILTIN, "--mix", tmp_path / "none.tsv"), 66, "none.tsv"),
+        ((*pairs, "--set", "train.start_share=0.5"), 78, "give the start model with --from"),
+    ):
+        returned, _, err = transduce("train", tmp_path / "x", *options, *SHORT)
+        assert (returned, said in err) == (code, True), err
 
 
 def test_a_language_model_can_be_fine_tuned(

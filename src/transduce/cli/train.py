@@ -64,6 +64,13 @@ def train(
             help="Fine-tune MODEL: start from its weights, shape and vocabulary.",
         ),
     ] = None,
+    mix: Annotated[
+        FileNames,
+        FileOption(
+            help="Mix in pairs of the text that MODEL was trained on (.tsv, .jsonl), so that it "
+            "forgets less. Repeatable."
+        ),
+    ] = None,
     processes: Annotated[
         int, Option(min=1, max=1024, help="Number of training processes on this machine.")
     ] = 1,
@@ -87,6 +94,7 @@ def train(
     Examples:
       transduce train runs/en-it --source train.en --target train.it
       transduce train runs/en-it --pairs train.tsv --preset small
+      transduce train runs/mine --from runs/en-it --pairs mine.tsv
       transduce train runs/lm --text corpus.txt
     """
     has_pairs = bool(source or target or pairs)
@@ -99,9 +107,11 @@ def train(
         )
     if text and languages is not None:
         raise UsageError("--languages is for sentence pairs; remove it to train with --text")
+    if mix and text:
+        raise UsageError("--mix is for sentence pairs; remove it to train with --text")
     field_names = parse_fields(fields, pairs or valid_pairs)
-    files = parse_files(source, target, pairs, text, valid_source, valid_target, valid_pairs)
-    source, target, pairs, text, valid_source, valid_target, valid_pairs = files
+    files = parse_files(source, target, pairs, text, valid_source, valid_target, valid_pairs, mix)
+    source, target, pairs, text, valid_source, valid_target, valid_pairs, mix = files
     ignore_closed_pipe()
     ignore_hangup()
     settings = parse_settings(config, assignments, languages)
@@ -137,6 +147,7 @@ def train(
         stderr_console(),
         pairs=pairs,
         valid_pairs=valid_pairs,
+        mix=mix,
         fields=field_names,
         start=start,
     )

@@ -32,6 +32,7 @@ VALID = "valid.jsonl"
 FORMAT = 1
 PAIR_COUNTS, TEXT_COUNTS = ("pairs", "blank", "split_off", "leaked"), ("documents", "characters")
 SEVERAL = "several_sentences"  # the count of sources with several sentences, of pairs
+MIXED = "mixed"  # the count of pairs of another corpus that were mixed in
 Inputs = Mapping[str, Any]  # everything a prepared corpus depends on: see `describe_inputs`
 Manifest = Mapping[str, Any]  # the content of manifest.json
 
@@ -88,8 +89,10 @@ def find_prepared(folder: Path, inputs: Inputs) -> Manifest | None:
 def has_counts(manifest: Manifest) -> bool:
     """Return whether a manifest has the counts of a corpus of pairs or of a text."""
     counts = PAIR_COUNTS if "pairs" in manifest else TEXT_COUNTS
-    has_optional_count = type(manifest.get(SEVERAL, 0)) is int  # older corpora have no such count
-    return has_optional_count and all(type(manifest.get(name)) is int for name in counts)
+    optional = (SEVERAL, MIXED)
+    return all(type(manifest.get(name)) is int for name in counts) and all(
+        type(manifest.get(name, 0)) is int for name in optional
+    )
 
 
 def check_same_inputs(run: Path, before: Inputs, inputs: Inputs) -> None:

@@ -9,10 +9,12 @@ from transduce.errors import ConfigError, DataError
 from transduce.hardware import find_device, has_bfloat16
 from transduce.log import Log
 from transduce.presets import (
+    FINE_TUNING,
     Proposal,
     preset_for_pairs,
     preset_for_text,
     propose,
+    propose_fine_tuning,
     propose_text,
 )
 from transduce.presets import preset as preset_settings
@@ -36,15 +38,27 @@ def choose_for_pairs(
     vocabularies: Vocabularies,
     preset: str | None,
     settings: Sequence[Layer],
+    *,
+    is_fine_tuning: bool = False,
+    is_mixed: bool = False,
 ) -> Choice:
     """Choose the settings for a corpus of sentence pairs.
 
     `n_pairs` counts all pairs, `n_rows` the training pairs within data.max_length, and `n_tokens`
-    their target tokens. Raise ConfigError if a requested setting contradicts the corpus.
+    their target tokens. If `is_mixed`, about half of the rows are pairs of another corpus. Raise
+    ConfigError if a requested setting contradicts the corpus.
     """
-    shape = preset or preset_for_pairs(n_pairs)
-    requested = resolve(preset_settings(shape), *settings)
-    proposal = propose(n_rows, n_tokens, shape, settings)
+    if is_fine_tuning and preset is None:
+        shape = FINE_TUNING
+        requested = resolve(*settings)
+        n_own_tokens = n_pairs * n_tokens // max(1, n_rows)
+        proposal = propose_fine_tuning(
+            n_own_tokens, requested.model.d_model, settings, is_mixed=is_mixed
+        )
+    else:
+        shape = preset or preset_for_pairs(n_pairs)
+        requested = resolve(preset_settings(shape), *settings)
+        proposal = propose(n_rows, n_tokens, shape, settings)
     sizes = vocabulary_settings(vocabularies, is_joint=requested.text.joint)
     config = resolve(proposal.settings, *settings, sizes)
 

@@ -18,7 +18,7 @@ from transduce.data import prepared
 from transduce.data.prepared import Inputs
 from transduce.decode.generator import Generator
 from transduce.decode.translator import Translator
-from transduce.errors import DivergedError, StoppedError, UsageError
+from transduce.errors import ConfigError, DivergedError, StoppedError, UsageError
 from transduce.model_folder import FolderConfig, ModelFolder, load_model, save_model
 from transduce.presets import preset as preset_settings
 from transduce.storage import sha256, to_json
@@ -37,7 +37,7 @@ from transduce.training.callbacks.report_page import ReportPage
 from transduce.training.callbacks.tensorboard import tensorboard_if_installed
 from transduce.training.choices import choose_precision
 from transduce.training.distributed import ALONE, Ranks, join
-from transduce.training.loop import TrainingResult, Validate
+from transduce.training.loop import TrainingResult, Validate, measure
 from transduce.training.run_folder import (
     BOARD,
     CHECKPOINTS,
@@ -73,6 +73,7 @@ def train(
     *,
     pairs: Paths = (),
     valid_pairs: Paths = (),
+    mix: Paths = (),
     fields: tuple[str, str] | None = None,
     start: str | Path | None = None,
     callbacks: Sequence[Callback] = (),
@@ -81,14 +82,20 @@ def train(
 
     `run` is the folder of the run; an unfinished run is resumed. `settings` are layers like
     `{"train": {"steps": 500}}`, of which later ones override earlier ones; the rest is chosen from
-    the corpus. `start` is a finished model to continue from: its weights, shape and vocabulary are
-    used. `callbacks` are called after the built-in ones.
+    the corpus. `start` is a finished model to fine-tune: its weights, shape and vocabulary are
+    used. `mix` are tables of pairs like those that it was trained on, which are mixed in so that it
+    forgets less. `callbacks` are called after the built-in ones.
     """
+    if mix and start is None:
+        raise UsageError(
+            "--mix is for fine-tuning, with --from MODEL; give all files to --pairs instead"
+        )
 
     def open_task() -> PairsTask:
         corpus = open_pairs(as_list(source), as_list(target), as_list(pairs), fields)
+        mixed = open_pairs(pairs=as_list(mix), fields=fields) if mix else None
         if not (valid_source or valid_target or valid_pairs):
-            return PairsTask(corpus)
+            return PairsTask(corpus, mix=mixed)
         if not valid_pairs and not (valid_source and valid_target):
             raise UsageError(
                 "a validation set has two sides; "
@@ -97,7 +104,7 @@ def train(
         valid = open_pairs(
             as_list(valid_source), as_list(valid_target), as_list(valid_pairs), fields
         )
-        return PairsTask(corpus, valid)
+        return PairsTask(corpus, valid, mixed)
 
     return Translator(
         train_as_rank(
@@ -201,8 +208,15 @@ def train_task(
         else:
             log(f"data: using {run / DATA}, prepared from the same files")
 
-        setup = task.set_up(manifest, run / DATA, preset, layers, log)
+        setup = task.set_up(
+            manifest, run / DATA, preset, layers, log, is_fine_tuning=start_model is not None
+        )
         config = setup.config
+        if config.train.start_share and start_model is None:
+            raise ConfigError(
+                f"train.start_share is {config.train.start_share}, but no model is fine-tuned; "
+                "give the start model with --from, or set it to 0"
+            )
         record_settings(run, config, inputs)
         if (run / MODEL).exists():
             log(f"{run} is finished; the model is in {run / MODEL}")
@@ -238,7 +252,13 @@ def train_task(
             )
         model.eval()
 
-        state, final = result.state, result.validation
+        state, final, weights = result.state, result.validation, result.weights
+        share = config.train.start_share
+        if start_model and share:
+            start_model.blend(model, share)
+            weights = f"{share:.0%} the start model, else {weights}"
+            final = measure(model, setup.make_validate(folder))
+            model.eval()
         if state.step < config.train.steps:
             metric = "validation loss" if config.train.better_by == "loss" else "BLEU"
             log(
@@ -249,15 +269,13 @@ def train_task(
             **folder.card,
             "precision": config.train.precision,
             "steps": state.step,
-            "weights": result.weights,
+            "weights": weights,
             "valid_loss": final.loss,
         }
         finished = replace(folder, card=card)
         save_model(run / MODEL, finished)
         ranks.leave()
-        log(
-            f"finished: {run / MODEL}, validation loss {final.loss:.3f} (weights: {result.weights})"
-        )
+        log(f"finished: {run / MODEL}, validation loss {final.loss:.3f} (weights: {weights})")
         return finished
 
 

@@ -72,6 +72,18 @@ class StartModel:
         n_tokens = len(self.folder.source_vocabulary)
         log(f"starting from {self.path}: its weights, shape and vocabulary ({n_tokens:,} tokens)")
 
+    def blend(self, model: Model, share: float) -> None:
+        """Set the weights of a model to the mean of its own and the start model's, in place.
+
+        `share` is the share of the start model. The mean of a model and its fine-tuned version
+        keeps most of what both can do (Wortsman et al. 2022).
+        """
+        own, start = weights_of(model), weights_of(self.folder.model)
+        blended = {
+            name: torch.lerp(weight, start[name].to(weight), share) for name, weight in own.items()
+        }
+        load_weights(model, blended, self.path)
+
 
 def load_start_model(path: str | Path | None, kind: str) -> StartModel | None:
     """Load the model of `--from`, if one is given; raise ConfigError if it is of another kind."""

@@ -74,5 +74,7 @@ class Task(Protocol):
         preset: str | None,
         settings: Sequence[Layer],
         log: Log,
+        *,
+        is_fine_tuning: bool = False,
     ) -> TrainingSetup:
         """Choose the settings for a prepared corpus, log them with reasons, and load the rest."""

@@ -10,6 +10,7 @@ import torch
 from transduce.config import Config, Layer
 from transduce.data import prepared
 from transduce.data.batch import Example, encode_pairs
+from transduce.data.mixing import Mixture, choose_mixture
 from transduce.data.order import length
 from transduce.data.prepared import Inputs, Manifest, Vocabularies
 from transduce.doctor import check_sample
@@ -67,10 +68,14 @@ class PairsSetup(TrainingSetup):
 
 @dataclass(frozen=True, slots=True)
 class PairsTask:
-    """Train on sentence pairs; without `valid`, the validation set is split off."""
+    """Train on sentence pairs; without `valid`, the validation set is split off.
+
+    `mix` are other pairs to train on, about as many as `pairs`, but not to validate on.
+    """
 
     pairs: PairSource
     valid: PairSource | None = None
+    mix: PairSource | None = None
 
     @property
     def kind(self) -> str:
@@ -85,9 +90,11 @@ class PairsTask:
     def fingerprint(self) -> Fingerprint:
         """Return names and SHA-256 of all files."""
         valid = self.valid.fingerprint() if self.valid else []
+        mixed = self.mix.fingerprint() if self.mix else []
         return [
             *self.pairs.fingerprint(),
             *([f"valid {side}", name, digest] for side, name, digest in valid),
+            *([f"mixed {side}", name, digest] for side, name, digest in mixed),
         ]
 
     def encode(
@@ -131,8 +138,15 @@ class PairsTask:
         words = WordCollector()
         language = known_language(languages[0] if languages else None)
         n_leaked = n_several = 0
+        mixture = Mixture()
+        if self.mix is not None:
+            log(f"mixing in {self.mix.name}")
+            others = normalize_pairs(self.mix.read(), form)
+            mixture = choose_mixture(others, survey.n_pairs, held_out)
+            if not mixture.others:
+                raise DataError(f"{self.mix.name}: no pair to mix in; check the files")
 
-        def rows() -> Iterator[tuple[str, str]]:
+        def own_pairs() -> Iterator[Pair]:
             nonlocal n_leaked, n_several
             for pair in normalize_pairs(self.pairs.read(), form):
                 if pair.is_blank:
@@ -141,8 +155,12 @@ class PairsTask:
                     if self.valid is None:
                         continue
                     n_leaked += 1
-                words.add(pair.source)
                 n_several += has_several_sentences(pair.source, language)
+                yield pair
+
+        def rows() -> Iterator[tuple[str, str]]:
+            for pair in mixture.mix_into(own_pairs()):
+                words.add(pair.source)
                 yield pair.source, pair.target
 
         def count() -> dict[str, Any]:
@@ -156,6 +174,7 @@ class PairsTask:
                 "split_off": 0 if self.valid else len(valid_pairs),
                 "leaked": n_leaked,
                 prepared.SEVERAL: n_several,
+                **({prepared.MIXED: len(mixture.others)} if mixture.others else {}),
             }
 
         log(f"encoding {survey.n_pairs:,} pairs")
@@ -189,6 +208,8 @@ class PairsTask:
         preset: str | None,
         settings: Sequence[Layer],
         log: Log,
+        *,
+        is_fine_tuning: bool = False,
     ) -> PairsSetup:
         """Choose the settings for a prepared corpus and log them; load the validation set."""
         vocabularies = prepared.load_vocabularies(folder)
@@ -200,6 +221,8 @@ class PairsTask:
             vocabularies,
             preset,
             settings,
+            is_fine_tuning=is_fine_tuning,
+            is_mixed=prepared.MIXED in manifest,
         )
         requested, config = choice.requested, choice.config
         log_corpus(log, manifest, vocabularies, requested)
@@ -210,18 +233,21 @@ class PairsTask:
 
         if preset:
             reason = "as requested"
+        elif is_fine_tuning:
+            reason = f"the model is fine-tuned on {n_pairs:,} pairs"
         elif any("vocab_size" in layer.get("model", {}) for layer in settings):
-            # The layer is a whole model (--from) or a whole run.toml.
+            # The layer is a whole run.toml.
             reason = "for the training settings; the shape of the model is given"
         else:
             reason = f"chosen for {n_pairs:,} pairs"
         log(f"preset {choice.preset}: {reason}")
-        if n_pairs < FEW_PAIRS:
+        if n_pairs < FEW_PAIRS and not is_fine_tuning:
             log(
                 f"warning: only {n_pairs:,} pairs; "
                 "the model will repeat them rather than learn to translate"
             )
-        log_learning_rate(log, config)
+        if not is_fine_tuning:
+            log_learning_rate(log, config)
         log_reasons(log, choice.proposal, config)
 
         return PairsSetup(
@@ -302,6 +328,8 @@ def log_corpus(log: Log, manifest: Manifest, vocabularies: Vocabularies, request
     n_pairs = manifest["pairs"]
     blank = f", {manifest['blank']:,} dropped (blank on one side)" if manifest["blank"] else ""
     log(f"corpus: {n_pairs:,} pairs{blank}")
+    if n_mixed := manifest.get(prepared.MIXED, 0):
+        log(f"mixed in: {n_mixed:,} other pairs; your own pairs are repeated as often")
     if n_several := manifest.get(prepared.SEVERAL, 0):
         log(f"{n_several:,} of the sources have several sentences")
     if manifest["split_off"]:

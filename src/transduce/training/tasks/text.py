@@ -114,6 +114,8 @@ class TextTask:
         preset: str | None,
         settings: Sequence[Layer],
         log: Log,
+        *,
+        is_fine_tuning: bool = False,
     ) -> TextSetup:
         """Choose the settings for a prepared text and log them; load the validation text."""
         vocabularies = prepared.load_vocabularies(folder)
