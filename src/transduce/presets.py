@@ -27,7 +27,7 @@ FINE_TUNING = "fine-tuning"  # shown in place of a preset
 FINE_TUNING_EPOCHS = 20
 FINE_TUNING_RATE = 0.005  # times d_model^-0.5
 START_SHARE = 0.45
-MIXED_START_SHARE = 0.3
+MIXED_START_SHARE = 0.15
 
 
 def preset(name: str) -> Layer:
