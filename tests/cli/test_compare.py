@@ -378,7 +378,8 @@ def test_the_lists_of_commands_and_options_change_only_on_purpose() -> None:
     """Adding a command or an option is a decision."""
     group: Any = typer.main.get_command(app)
     assert " ".join(sorted(group.commands)) == (
-        "claims compare demo doctor evaluate generate info inspect plan score serve train translate"
+        "claims compare demo doctor evaluate export generate import info inspect plan score serve "
+        "train translate"
     )
     options = {
         name: sorted(each.opts[-1] for each in group.commands[name].params)
