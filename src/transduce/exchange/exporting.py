@@ -53,6 +53,8 @@ def export_model(
     report(parity, unchecked, log)
     if parity:
         require_parity(parity)
+    if to == "argos":
+        log("note: compared with ctranslate2, which Argos Translate uses, not with argostranslate")
     record = {
         "made_from": folder.fingerprint,
         "card": {name: folder.card.get(name) for name in ("origin", "license")},
