@@ -3,6 +3,11 @@
 import random
 from typing import Any
 
+import torch
+
+from transduce.config import ModelConfig
+from transduce.model import Transformer
+
 Shape = dict[str, Any]
 
 
@@ -32,6 +37,17 @@ def draw_shape(draw: random.Random) -> Shape:
         "logit_bias": draw.random() < 0.7,
         "dropout": 0.0,
     }
+
+
+def random_model(shape: Shape) -> Transformer:
+    """Return a model in which every norm and every bias matters."""
+    torch.manual_seed(3)
+    model = Transformer(ModelConfig(**shape)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(0.2 * torch.randn_like(parameter))
+    return model
 
 
 def name_of(shape: Shape) -> str:

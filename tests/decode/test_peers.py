@@ -12,8 +12,8 @@ import torch
 
 from tests.conftest import write_grammar
 from tests.marian import marian_of
-from tests.shapes import Shape, name_of, random_shapes
-from transduce.config import DecodeConfig, ModelConfig, TextConfig
+from tests.shapes import Shape, name_of, random_model, random_shapes
+from transduce.config import DecodeConfig, TextConfig
 from transduce.convert.ctranslate2 import convert
 from transduce.data.batch import encode_source, pad
 from transduce.decode.engines.base import SearchInput, search_all
@@ -41,17 +41,6 @@ def random_ids(n: int, longest: int, n_tokens: int, seed: int) -> list[Ids]:
         tuple(torch.randint(4, n_tokens, (length,), generator=chance).tolist())
         for length in lengths
     ]
-
-
-def random_model(**shape: Any) -> Transformer:
-    """A model with random weights, norms and biases too."""
-    torch.manual_seed(3)
-    model = Transformer(ModelConfig(**{**SHAPE, **shape})).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() == 1:
-                parameter.add_(0.2 * torch.randn(parameter.shape))
-    return model
 
 
 def teach_to_end(model: Transformer, sources: list[Ids], about: int) -> None:
@@ -136,7 +125,7 @@ def search_as_hugging_face(
 def test_search_finds_what_hugging_face_generates_with_random_weights(
     beam: int, vocabulary: Vocabulary
 ) -> None:
-    model = random_model()
+    model = random_model(SHAPE)
     sources = random_ids(40, 19, SHAPE["vocab_size"], seed=5)
     for _ in range(3):
         teach_to_end(model, sources, about=9)
@@ -208,7 +197,7 @@ def test_ctranslate2_finds_what_greedy_search_finds_in_random_shapes(
     has_two = shape["target_vocab_size"] is not None
     target = learn_vocabulary(grammar_lines, "bpe", 600) if has_two else vocabulary
     n_target = len(target) if has_two else None
-    model = random_model(**{**shape, "vocab_size": 700, "target_vocab_size": n_target})
+    model = random_model({**SHAPE, **shape, "vocab_size": 700, "target_vocab_size": n_target})
     torch.manual_seed(0)
     sources = [tuple(ids) for ids in vocabulary.encode_batch(HELD_OUT)]
     for _ in range(40):  # until most translations end
@@ -269,7 +258,7 @@ def test_ctranslate2_gives_every_token_the_same_probability(
 ) -> None:
     import ctranslate2
 
-    model = random_model(**shape)
+    model = random_model({**SHAPE, **shape})
     convert(model, tmp_path)
     sources = random_ids(23, 60, 211, seed=1)
     targets = random_ids(23, 60, len(model.target_embedding.weight), seed=2)

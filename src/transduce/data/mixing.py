@@ -1,11 +1,11 @@
 """Mix pairs of a second corpus into a training corpus, so that a fine-tuned model forgets less."""
 
-import random
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import cycle
 
 from transduce.text.corpus import Pair
+from transduce.text.reservoir import Reservoir
 
 # How many pairs of the second corpus are used: for each own pair, at least, and at most.
 PER_OWN_PAIR, MIN_MIXED, MAX_MIXED = 10, 20_000, 200_000
@@ -45,16 +45,9 @@ def choose_mixture(others: Iterable[Pair], n_own: int, held_out: Collection[str]
     Every pair has the same chance, and the choice depends on the pairs only.
     """
     size = min(MAX_MIXED, max(MIN_MIXED, PER_OWN_PAIR * n_own))
-    rng = random.Random(0)
-    sample: list[Pair] = []
-    n_read = 0
+    sample: Reservoir[Pair] = Reservoir(size)
     for pair in others:
-        if pair.is_blank or pair.source in held_out:
-            continue
-        n_read += 1
-        if len(sample) < size:
-            sample.append(pair)
-        elif (place := int(rng.random() * n_read)) < size:
-            sample[place] = pair
-    rng.shuffle(sample)
-    return Mixture(tuple(sample), n_times=max(1, round(len(sample) / n_own)))
+        if not pair.is_blank and pair.source not in held_out:
+            sample.add(pair)
+    sample.rng.shuffle(sample.items)
+    return Mixture(tuple(sample.items), n_times=max(1, round(len(sample.items) / n_own)))

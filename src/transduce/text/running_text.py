@@ -1,7 +1,6 @@
 """Running text for language models: documents, read one line at a time."""
 
 import hashlib
-import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from transduce.errors import DataError
 from transduce.text.files import Fingerprint, display_name, fingerprint_files, read_lines
 from transduce.text.normalize import Normalization, normalize
+from transduce.text.reservoir import Reservoir
 from transduce.text.survey import SAMPLE_SIZE
 
 # What precedes a line: nothing, the end of another document, or the previous line of its document.
@@ -85,18 +85,13 @@ class TextSurvey:
 
 def survey_text(source: TextSource, form: Normalization) -> TextSurvey:
     """Read all documents once, and keep a reservoir sample of their lines."""
-    rng = random.Random(0)
-    sample: list[str] = []
-    n_documents = n_characters = n_lines = 0
+    sample: Reservoir[str] = Reservoir(SAMPLE_SIZE)
+    n_documents = n_characters = 0
     for precedes, line in read_normalized_lines(source, form):
-        n_lines += 1
         n_characters += len(line)
         if precedes == NEXT_LINE:
             n_characters += 1  # the line feed before it
         else:
             n_documents += 1
-        if len(sample) < SAMPLE_SIZE:
-            sample.append(line)
-        elif (place := int(rng.random() * n_lines)) < SAMPLE_SIZE:
-            sample[place] = line
-    return TextSurvey(n_documents, n_characters, n_lines, sample)
+        sample.add(line)
+    return TextSurvey(n_documents, n_characters, sample.n_added, sample.items)

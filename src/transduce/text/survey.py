@@ -1,13 +1,13 @@
 """One pass over a corpus: its size, a sample to learn a vocabulary from, and a validation set."""
 
 import heapq
-import random
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from transduce.text.corpus import Pair
 from transduce.text.normalize import Normalization, normalize
+from transduce.text.reservoir import Reservoir
 
 SAMPLE_SIZE = 250_000  # pairs, or lines of running text, that a vocabulary is learned from
 # If the number of validation pairs is not given: a twentieth of the corpus, at most 1000.
@@ -49,26 +49,21 @@ def survey_pairs(pairs: Iterable[Pair], n_valid: int | None) -> Survey:
     """
     max_valid = MAX_VALID if n_valid is None else n_valid
     candidates = ValidationCandidates(SPARE_CANDIDATES * max_valid)
-    rng = random.Random(0)
-    sample: list[Pair] = []
-    n_pairs = n_blank = 0
+    sample: Reservoir[Pair] = Reservoir(SAMPLE_SIZE)
+    n_blank = 0
     for pair in pairs:
         if pair.is_blank:
             n_blank += 1
             continue
-        n_pairs += 1
         candidates.add(pair)
-        # Reservoir sampling: every pair has the same chance to be in the sample.
-        if len(sample) < SAMPLE_SIZE:
-            sample.append(pair)
-        elif (place := int(rng.random() * n_pairs)) < SAMPLE_SIZE:
-            sample[place] = pair
+        sample.add(pair)
 
+    n_pairs = sample.n_added
     if n_valid is None:
         n_valid = max(1, min(MAX_VALID, n_pairs // PAIRS_PER_VALID))
     valid = candidates.choose(n_valid)
     held_out = {pair.source for pair in valid}
-    kept = [pair for pair in sample if pair.source not in held_out]
+    kept = [pair for pair in sample.items if pair.source not in held_out]
     return Survey(n_pairs, n_blank, candidates.n_sources, kept, valid)
 
 
